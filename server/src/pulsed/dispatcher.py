@@ -1,0 +1,314 @@
+"""Dispatch: one loop a process that gives ready jobs to the workers connected to it.
+
+The loop sleeps until somebody wakes it: a submit, a report that frees slots, a new worker, another server. Behind that
+stands a probe twice a second, one statement however many workers are connected, which finds what a lost wake-up would
+have left lying.
+"""
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from pulse_gen.db.dispatch import AsyncQuerier, JobClaimRow
+from pulse_gen.db.reports import AsyncQuerier as ReportsQuerier
+from pulse_gen.rpc.pulse.v1 import JobAssignment
+from pulsed.clock import Clock
+from pulsed.database import Database
+from pulsed.errors import PulsedError
+from pulsed.loops import Failures
+from pulsed.notifications import Notifier
+from pulsed.pause import PauseGate
+from pulsed.settings import Settings
+from pulsed.traffic import Traffic
+from pulsed.worker_stream import Held, WorkerStream
+
+logger = logging.getLogger(__name__)
+
+PROMOTED_AT_ONCE = 1000
+# How soon a probe may follow the last one when something was submitted for a moment from now.
+EAGER_PROBE = 0.05
+# How often a worker that looks full is checked against the database: its reports may go through another server.
+FULL_CHECK = 5.0
+
+
+class Dispatcher:
+    """Matches ready jobs with free slots."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        gate: PauseGate,
+        notifier: Notifier,
+        traffic: Traffic,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._gate = gate
+        self._notifier = notifier
+        self._traffic = traffic
+        self._interval = settings.dispatch_interval.total_seconds()
+        self._batch = settings.dispatch_batch
+        self._default_lease = settings.lease_ttl
+        self._topic_leases = json.dumps(
+            {topic: f"{lease.total_seconds()} s" for topic, lease in settings.topic_leases.items()}
+        )
+        self.workers: dict[uuid.UUID, WorkerStream] = {}
+        self._serving: dict[str, set[WorkerStream]] = {}
+        self._maybe_ready: set[str] = set()
+        self._woken = asyncio.Event()
+        self._last_probe = self._next_probe = 0.0
+        self._next_promotion = float("inf")
+        self._next_full_check = 0.0
+        self._draining = False
+        # Told in how many seconds the next schedule falls due.
+        self.schedule_due: Callable[[float], None] = lambda seconds: None
+        gate.on_change(self._woken.set)
+
+    # What others tell the dispatcher.
+
+    def ready(self, topics: Iterable[str]) -> None:
+        """Jobs of these topics may be there to claim. If no worker here has room for them, other servers hear of it."""
+        topics = set(topics)
+        self.ready_elsewhere(topics)
+        foreign = {topic for topic in topics if not any(worker.free > 0 for worker in self._serving.get(topic, ()))}
+        if foreign:
+            self._notifier.ready(foreign)
+
+    def ready_elsewhere(self, topics: Iterable[str]) -> None:
+        """The same from another server: nobody else needs to hear."""
+        if served := self._serving.keys() & topics:
+            self._maybe_ready |= served
+            self._woken.set()
+
+    def probe_soon(self) -> None:
+        """Something falls due soon: look when, instead of at the next tick."""
+        self._next_probe = min(self._next_probe, self._last_probe + EAGER_PROBE)
+        self._woken.set()
+
+    def released(self, worker_id: uuid.UUID, attempts: Iterable[Held]) -> None:
+        """A worker no longer holds these."""
+        worker = self.workers.get(worker_id)
+        if worker is not None:
+            worker.release(attempts)
+            if self._maybe_ready:
+                self._woken.set()
+
+    def cancel(self, job_id: uuid.UUID, attempt: int) -> bool:
+        """Asks the worker that runs a job to stop it; False if it is not connected here."""
+        for worker in self.workers.values():
+            if job_id in worker.held:
+                worker.cancel(job_id, attempt)
+                return True
+        return False
+
+    def count_held(self) -> int:
+        """How many jobs the workers connected here hold."""
+        return sum(len(worker.held) for worker in self.workers.values())
+
+    # Workers.
+
+    @asynccontextmanager
+    async def connect(self, worker: WorkerStream) -> AsyncIterator[WorkerStream]:
+        """Gives jobs to a worker while the context is open. What could not be sent goes back at once."""
+        async with self._database.work.connection() as connection:
+            held = await AsyncQuerier(connection).jobs_held(worker_ids=[worker.worker_id])
+        worker.held = {row.id: row.attempts for row in held}
+        if before := self.workers.get(worker.worker_id):
+            before.replace()
+            self._forget(before)
+        self.workers[worker.worker_id] = worker
+        for topic in worker.topics:
+            self._serving.setdefault(topic, set()).add(worker)
+        if self._draining:
+            worker.shut_down()
+        self.ready_elsewhere(worker.topics)
+        try:
+            yield worker
+        finally:
+            self._forget(worker)
+            await self._hand_back(worker.worker_id, worker.take_unsent())
+
+    def _forget(self, worker: WorkerStream) -> None:
+        if self.workers.get(worker.worker_id) is not worker:
+            return
+        del self.workers[worker.worker_id]
+        for topic in worker.topics:
+            self._serving[topic].discard(worker)
+            if not self._serving[topic]:
+                del self._serving[topic]
+                self._maybe_ready.discard(topic)
+
+    def shut_down(self) -> None:
+        """Stops giving out jobs and asks every worker to look for another server."""
+        self._draining = True
+        for worker in self.workers.values():
+            worker.shut_down()
+
+    async def _hand_back(self, worker_id: uuid.UUID, unsent: Sequence[JobAssignment]) -> None:
+        if not unsent:
+            return
+        try:
+            async with self._database.work.connection() as connection:
+                await ReportsQuerier(connection).job_snooze(
+                    ids=[uuid.UUID(assignment.job_id) for assignment in unsent],
+                    worker_ids=[worker_id] * len(unsent),
+                    attempts=[assignment.attempt for assignment in unsent],
+                    untils=[None] * len(unsent),
+                    delays=[None] * len(unsent),
+                    now=self._clock.now(),
+                )
+        except PulsedError as error:
+            logger.info("jobs that were not sent come back by lease", extra={"error": str(error)})
+        self.ready({assignment.topic for assignment in unsent})
+
+    # The loop.
+
+    async def run(self) -> None:
+        """Dispatches for ever. A database that is away delays it and does not touch the streams."""
+        failures = Failures("dispatch")
+        loop = asyncio.get_running_loop()
+        while True:
+            due = min(self._next_probe, self._next_promotion)
+            try:
+                async with asyncio.timeout_at(max(due, loop.time())):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+            try:
+                await self.run_once()
+                failures.succeeded()
+            except Exception as error:
+                await asyncio.sleep(failures.failed(error))
+
+    async def run_once(self) -> None:
+        """Probes if it is time, promotes what is due, and claims until nothing is left to claim or no slot is free."""
+        self._woken.clear()
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_probe:
+            await self._probe(now)
+        if now >= self._next_promotion:
+            await self._promote()
+        if now >= self._next_full_check:
+            await self._check_full(now)
+        while not self._draining and (group := self._next_group()):
+            await self._claim(*group)
+
+    async def _probe(self, now: float) -> None:
+        topics = set[str]().union(*(w.topics for w in self.workers.values() if w.free > 0))
+        self._last_probe, self._next_probe = now, now + self._interval
+        async with self._database.work.connection() as connection:
+            found = await AsyncQuerier(connection).dispatch_probe(
+                topics=self._gate.open_topics(topics), now=self._clock.now()
+            )
+        assert found is not None
+        self._maybe_ready.update(found.ready_topics)
+        self._next_promotion = float("inf") if found.next_job_in is None else now + found.next_job_in
+        if found.next_schedule_in is not None:
+            self.schedule_due(found.next_schedule_in)
+
+    async def _promote(self) -> None:
+        async with self._database.work.connection() as connection:
+            promoted = await AsyncQuerier(connection).job_promote_due(
+                batch_size=PROMOTED_AT_ONCE, now=self._clock.now()
+            )
+        self.ready({row.topic for row in promoted})
+        if sum(row.jobs for row in promoted) < PROMOTED_AT_ONCE:
+            self._next_promotion = float("inf")
+            self.probe_soon()
+        else:
+            self._woken.set()
+
+    async def _check_full(self, now: float) -> None:
+        """Takes the database's word for what full workers hold."""
+        self._next_full_check = now + FULL_CHECK
+        full = [worker for worker in self.workers.values() if worker.free <= 0]
+        if not full:
+            return
+        async with self._database.work.connection() as connection:
+            rows = await AsyncQuerier(connection).jobs_held(worker_ids=[worker.worker_id for worker in full])
+        for worker in full:
+            worker.held = {row.id: row.attempts for row in rows if row.worker_id == worker.worker_id}
+
+    def _next_group(self) -> tuple[frozenset[str], list[WorkerStream]] | None:
+        """Workers with free slots that can share one claim, because the same topics may have jobs for them."""
+        topics = frozenset(self._gate.open_topics(self._maybe_ready))
+        if not topics:
+            return None
+        groups: dict[frozenset[str], list[WorkerStream]] = {}
+        for worker in self.workers.values():
+            if worker.free > 0 and (common := worker.topics & topics):
+                groups.setdefault(common, []).append(worker)
+        return next(iter(groups.items()), None)
+
+    async def _claim(self, topics: frozenset[str], workers: list[WorkerStream]) -> None:
+        slots = fair_slots(workers, self._batch)
+        # Whatever becomes ready from here on marks its topic anew.
+        self._maybe_ready -= topics
+        try:
+            async with self._database.work.connection() as connection:
+                claimed = await AsyncQuerier(connection).job_claim(
+                    topics=sorted(topics),
+                    slots=slots,
+                    topic_leases=self._topic_leases,
+                    default_lease=self._default_lease,
+                    now=self._clock.now(),
+                )
+        except BaseException:
+            self._maybe_ready |= topics
+            raise
+        if len(claimed) == len(slots):
+            self._maybe_ready |= topics
+        # Each worker's turn comes round: the one that was served first is last next time.
+        for worker in workers:
+            if self.workers.get(worker.worker_id) is worker:
+                self.workers[worker.worker_id] = self.workers.pop(worker.worker_id)
+        await self._deliver(claimed)
+
+    async def _deliver(self, claimed: Sequence[JobClaimRow]) -> None:
+        gone: dict[uuid.UUID, list[JobAssignment]] = {}
+        for row in sorted(claimed, key=lambda row: (-row.priority, row.seq)):
+            assert row.worker_id is not None
+            assignment = write_assignment(row)
+            if worker := self.workers.get(row.worker_id):
+                worker.assign(row.id, assignment)
+            else:
+                gone.setdefault(row.worker_id, []).append(assignment)
+            self._traffic.started(row.topic, row.waited)
+        for worker_id, assignments in gone.items():
+            await self._hand_back(worker_id, assignments)
+
+
+def fair_slots(workers: Sequence[WorkerStream], most: int) -> list[uuid.UUID]:
+    """The free slots of workers, one each in turn, so that few jobs spread over all of them."""
+    slots: list[uuid.UUID] = []
+    free = {worker.worker_id: worker.free for worker in workers}
+    while free and len(slots) < most:
+        slots += list(free)[: most - len(slots)]
+        free = {worker_id: left - 1 for worker_id, left in free.items() if left > 1}
+    return slots
+
+
+def write_assignment(row: JobClaimRow) -> JobAssignment:
+    """A claimed row as it travels."""
+    return JobAssignment(
+        job_id=str(row.id),
+        attempt=row.attempts,
+        topic=row.topic,
+        payload=row.payload,
+        content_type=row.content_type,
+        priority=row.priority,
+        max_attempts=row.max_attempts,
+        attempts_spent=row.attempts - row.attempts_forgiven,
+        timeout=row.timeout,
+        lease=row.granted_lease,
+        tags=row.tags or [],
+        metadata=json.loads(row.metadata) if row.metadata else {},
+        submitted_at=row.submitted_at,
+        schedule_id=str(row.schedule_id) if row.schedule_id else "",
+        scheduled_for=row.scheduled_for,
+    )

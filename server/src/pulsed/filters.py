@@ -1,0 +1,64 @@
+"""Job filters: checked, and run against the table."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from pulse_gen.db.jobs import AsyncQuerier, JobMatchRow, JobSummariesRow
+from pulse_gen.db.models import JobStatus
+from pulsed.database import Database
+from pulsed.errors import InvalidArgument
+
+END = 2**62
+
+
+class Filter(NamedTuple):
+    """A checked filter; None matches everything."""
+
+    statuses: Sequence[JobStatus]
+    ids: Sequence[uuid.UUID] | None
+    topics: Sequence[str] | None
+    tags: Sequence[str] | None
+    schedule_id: uuid.UUID | None
+    worker_id: uuid.UUID | None
+    error_contains: str | None
+    submitted_after: datetime | None
+    submitted_before: datetime | None
+    min_priority: int | None
+    max_priority: int | None
+    payload_contains: str | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it matches every job."""
+        return set(self.statuses) == set(JobStatus) and all(part is None for part in self[1:])
+
+
+def check_json(field: str, text: str) -> str:
+    """JSON, as it will be compared in the database."""
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(field, f"is not JSON: {error}") from None
+    if "\\u0000" in text:
+        raise InvalidArgument(field, "contains a NUL character")
+    return text
+
+
+class JobFinder:
+    """Finds jobs by filter."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def match(self, job_filter: Filter, *, limit: int, before: int = END) -> Sequence[JobMatchRow]:
+        """What matches, the latest submitted first, from below a cursor on."""
+        async with self._database.operator.connection() as connection:
+            return await AsyncQuerier(connection).job_match(**job_filter._asdict(), before=before, max_rows=limit)
+
+    async def summaries(self, ids: Sequence[uuid.UUID]) -> Sequence[JobSummariesRow]:
+        """Jobs for a list, the latest submitted first."""
+        async with self._database.operator.connection() as connection:
+            return await AsyncQuerier(connection).job_summaries(ids=ids)

@@ -1,0 +1,199 @@
+"""Submitting jobs, and the hand of the operator on them: cancel, retry, delete, re-prioritise."""
+
+import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pulse_gen.db.jobs import AsyncQuerier, JobCancelRow
+from pulse_gen.db.models import Job, JobStatus
+from pulsed.batcher import Batcher
+from pulsed.clock import Clock
+from pulsed.database import Connection, Database
+from pulsed.dispatcher import Dispatcher
+from pulsed.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
+from pulsed.notifications import Notifier
+from pulsed.submission import NewJob
+from pulsed.traffic import Traffic
+
+GROUPED_SUBMITS = 1000
+
+
+class Submitted(NamedTuple):
+    """What became of one submission."""
+
+    id: uuid.UUID
+    existing: bool
+
+
+class Jobs:
+    """The jobs of the queue."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        dispatcher: Dispatcher,
+        notifier: Notifier,
+        traffic: Traffic,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._notifier = notifier
+        self._traffic = traffic
+        self.lone_submits = Batcher(self._store, max_items=GROUPED_SUBMITS)
+
+    async def submit_one(self, job: NewJob) -> Submitted | AlreadyExists:
+        """Stores a job in one statement with all others that arrive meanwhile."""
+        (submitted,) = await self.lone_submits.add([job])
+        return submitted
+
+    async def submit_many(self, jobs: Sequence[NewJob]) -> Sequence[Submitted]:
+        """Stores all of the jobs, or none."""
+        async with self._database.work.transaction() as connection:
+            results = await store_jobs(connection, jobs, self._clock)
+            for result in results:
+                if isinstance(result, AlreadyExists):
+                    raise result
+        self._announce(jobs, results)
+        return [result for result in results if isinstance(result, Submitted)]
+
+    async def _store(self, jobs: Sequence[NewJob]) -> Sequence[Submitted | AlreadyExists]:
+        if any(job.unique_key for job in jobs):
+            async with self._database.work.transaction() as connection:
+                results = await store_jobs(connection, jobs, self._clock)
+        else:
+            async with self._database.work.connection() as connection:
+                results = await store_jobs(connection, jobs, self._clock)
+        self._announce(jobs, results)
+        return results
+
+    def _announce(self, jobs: Sequence[NewJob], results: Sequence[Submitted | AlreadyExists]) -> None:
+        """Wakes whoever can run what was stored."""
+        topics: dict[str, int] = {}
+        later = False
+        for job, result in zip(jobs, results, strict=True):
+            if isinstance(result, Submitted) and not result.existing:
+                topics[job.topic] = topics.get(job.topic, 0) + 1
+                later = later or job.run_at is not None or job.delay is not None
+        for topic, count in topics.items():
+            self._traffic.submitted(topic, count)
+        self._dispatcher.ready(topics)
+        if later:
+            self._dispatcher.probe_soon()
+
+    async def get(self, job_id: uuid.UUID) -> Job:
+        """One job, whole."""
+        async with self._database.operator.connection() as connection:
+            job = await AsyncQuerier(connection).job_get(id=job_id)
+        if job is None:
+            raise NotFound(f"there is no job {job_id}; finished jobs are pruned after a while")
+        return job
+
+    async def cancel(self, ids: Sequence[uuid.UUID]) -> Sequence[JobCancelRow]:
+        """Cancels what waits, asks the workers of what runs to stop, and says which those were."""
+        async with self._database.operator.connection() as connection:
+            canceled = await AsyncQuerier(connection).job_cancel(ids=ids, now=self._clock.now())
+        running = [row for row in canceled if row.status is JobStatus.RUNNING]
+        elsewhere = [row for row in running if not self._dispatcher.cancel(row.id, row.attempts)]
+        if elsewhere:
+            self._notifier.cancel((row.id, row.attempts) for row in elsewhere)
+        return canceled
+
+    async def retry(self, ids: Sequence[uuid.UUID]) -> int:
+        """Lets jobs run again, with fresh attempts."""
+        async with self._database.operator.connection() as connection:
+            revived = await AsyncQuerier(connection).job_retry(ids=ids, now=self._clock.now())
+        self._dispatcher.ready({row.topic for row in revived})
+        return len(revived)
+
+    async def delete(self, ids: Sequence[uuid.UUID]) -> int:
+        """Removes jobs that do not run."""
+        async with self._database.operator.connection() as connection:
+            return len(await AsyncQuerier(connection).job_delete(ids=ids))
+
+    async def set_priority(self, ids: Sequence[uuid.UUID], priority: int) -> int:
+        """Changes the order of jobs that wait."""
+        async with self._database.operator.connection() as connection:
+            changed = await AsyncQuerier(connection).job_set_priority(ids=ids, priority=priority)
+        return len(changed)
+
+    async def refuse(self, job_id: uuid.UUID, step: str) -> FailedPrecondition:
+        """Why a step that changed nothing was not allowed; NotFound if there is no such job."""
+        job = await self.get(job_id)
+        return FailedPrecondition(f"job {job_id} is {job.status} and can't be {step}")
+
+
+async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Clock) -> list[Submitted | AlreadyExists]:
+    """Stores jobs in one statement. What is there already is found and named; an id that names another job is an error.
+
+    The caller opens a transaction if any job has a unique key.
+    """
+    querier = AsyncQuerier(connection)
+    keyed = [(job.topic, job.unique_key) for job in jobs if job.unique_key]
+    taken: dict[uuid.UUID, uuid.UUID | AlreadyExists] = {}
+    missing = list(jobs)
+    # A key's holder can finish between the refusal and the look at it: then there is room at the next try.
+    for _ in range(3):
+        if keyed:
+            await querier.job_release_keys(
+                topics=[topic for topic, _ in keyed],
+                unique_keys=[key for _, key in keyed],
+                now=clock.now(),
+            )
+        refused = set(await _insert(querier, missing, clock))
+        missing = [job for job in missing if job.id in refused]
+        if not missing:
+            break
+        taken |= await _find_taken(querier, missing)
+        missing = [job for job in missing if job.id not in taken]
+    if missing:
+        raise Unavailable(f"the unique key {missing[0].unique_key!r} changes hands too fast; try again")
+    results: list[Submitted | AlreadyExists] = []
+    for job in jobs:
+        holder = taken.get(job.id)
+        if holder is None:
+            results.append(Submitted(job.id, existing=False))
+        elif isinstance(holder, AlreadyExists):
+            results.append(holder)
+        else:
+            results.append(Submitted(holder, existing=True))
+    return results
+
+
+async def _insert(querier: AsyncQuerier, jobs: Sequence[NewJob], clock: Clock) -> Sequence[uuid.UUID]:
+    ids, topics, payloads, types, priorities, attempts, run_ats, delays, extras, _ = zip(*jobs, strict=True)
+    return await querier.job_insert(
+        ids=ids,
+        topics=topics,
+        payloads=payloads,
+        content_types=types,
+        priorities=priorities,
+        max_attempts=attempts,
+        run_ats=run_ats,
+        delays=delays,
+        extras=extras,
+        now=clock.now(),
+    )
+
+
+async def _find_taken(querier: AsyncQuerier, jobs: Sequence[NewJob]) -> dict[uuid.UUID, uuid.UUID | AlreadyExists]:
+    """For each refused job the one that kept it out, if that is still there."""
+    keyed = [(job.topic, job.unique_key) for job in jobs if job.unique_key]
+    rows = await querier.job_find_taken(
+        ids=[job.id for job in jobs],
+        topics=[topic for topic, _ in keyed],
+        unique_keys=[key for _, key in keyed],
+    )
+    by_id = {row.id: row for row in rows}
+    by_key = {(row.topic, row.unique_key): row for row in rows if row.unique_held}
+    taken: dict[uuid.UUID, uuid.UUID | AlreadyExists] = {}
+    for job in jobs:
+        same_id = by_id.get(job.id)
+        if same_id is not None and (same_id.topic, same_id.payload) != (job.topic, job.payload):
+            taken[job.id] = AlreadyExists(f"job_id: {job.id} names another job already")
+        elif same_id is not None:
+            taken[job.id] = job.id
+        elif holder := by_key.get((job.topic, job.unique_key)):
+            taken[job.id] = holder.id
+    return taken

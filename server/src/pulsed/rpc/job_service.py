@@ -1,0 +1,218 @@
+"""JobService."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+from pulse_gen.db.models import JobStatus
+from pulse_gen.rpc.pulse.v1 import (
+    CancelJobRequest,
+    CancelJobResponse,
+    CancelJobsRequest,
+    CancelJobsResponse,
+    CountJobsRequest,
+    CountJobsResponse,
+    DeleteJobRequest,
+    DeleteJobResponse,
+    DeleteJobsRequest,
+    DeleteJobsResponse,
+    ExplainJobRequest,
+    ExplainJobResponse,
+    GetJobRequest,
+    GetJobResponse,
+    JobFilter,
+    JobServiceBase,
+    ListJobsRequest,
+    ListJobsResponse,
+    RetryJobRequest,
+    RetryJobResponse,
+    RetryJobsRequest,
+    RetryJobsResponse,
+    SubmitJobRequest,
+    SubmitJobResponse,
+    SubmitJobsRequest,
+    SubmitJobsResponse,
+    UpdateJobPriorityRequest,
+    UpdateJobPriorityResponse,
+    UpdateJobsPriorityRequest,
+    UpdateJobsPriorityResponse,
+)
+from pulsed.errors import AlreadyExists, InvalidArgument
+from pulsed.explain import explain_job
+from pulsed.filters import END, Filter, JobFinder, check_json
+from pulsed.identifiers import parse_id
+from pulsed.jobs import Jobs
+from pulsed.paging import read_token, write_token
+from pulsed.pause import PauseGate
+from pulsed.rpc.convert import STATUS_TO_WIRE, read_status, write_job, write_job_summary
+from pulsed.stats import Stats
+from pulsed.submission import read_submission
+from pulsed.validation import check_batch, check_count, check_text, check_topic
+
+MOST_COUNTED = 10_000
+
+
+class JobService(JobServiceBase):
+    """Submits jobs, looks at them and changes their fate."""
+
+    def __init__(self, jobs: Jobs, finder: JobFinder, gate: PauseGate, stats: Stats, max_payload: int) -> None:
+        self._jobs = jobs
+        self._finder = finder
+        self._gate = gate
+        self._stats = stats
+        self._max_payload = max_payload
+
+    async def submit_job(self, message: SubmitJobRequest) -> SubmitJobResponse:
+        job = read_submission("job", message.job, max_payload=self._max_payload)
+        result = await self._jobs.submit_one(job)
+        if isinstance(result, AlreadyExists):
+            raise result
+        return SubmitJobResponse(job_id=str(result.id), existing=result.existing)
+
+    async def submit_jobs(self, message: SubmitJobsRequest) -> SubmitJobsResponse:
+        check_batch("jobs", message.jobs, most=10_000)
+        jobs = [
+            read_submission(f"jobs[{index}]", job, max_payload=self._max_payload)
+            for index, job in enumerate(message.jobs)
+        ]
+        if len({job.id for job in jobs}) < len(jobs):
+            raise InvalidArgument("jobs", "the same job_id stands twice")
+        results = await self._jobs.submit_many(jobs)
+        return SubmitJobsResponse(
+            results=[SubmitJobResponse(job_id=str(result.id), existing=result.existing) for result in results]
+        )
+
+    async def get_job(self, message: GetJobRequest) -> GetJobResponse:
+        job = await self._jobs.get(parse_id("job_id", message.job_id))
+        return GetJobResponse(job=write_job(job))
+
+    async def list_jobs(self, message: ListJobsRequest) -> ListJobsResponse:
+        job_filter = read_filter(message.filter)
+        limit = check_count("page_size", message.page_size, most=1000, default=100)
+        before = read_token(str(job_filter), message.page_token, END)
+        assert isinstance(before, int)
+        found = await self._finder.match(job_filter, limit=limit + 1, before=before)
+        page = found[:limit]
+        rows = await self._finder.summaries([row.id for row in page])
+        more = len(found) > limit
+        return ListJobsResponse(
+            jobs=[write_job_summary(row) for row in rows],
+            next_page_token=write_token(str(job_filter), page[-1].seq) if more else "",
+        )
+
+    async def count_jobs(self, message: CountJobsRequest) -> CountJobsResponse:
+        limit = check_count("limit", message.limit, most=MOST_COUNTED, default=MOST_COUNTED)
+        found = await self._finder.match(read_filter(message.filter), limit=limit + 1)
+        return CountJobsResponse(count=min(len(found), limit), capped=len(found) > limit)
+
+    async def explain_job(self, message: ExplainJobRequest) -> ExplainJobResponse:
+        job = await self._jobs.get(parse_id("job_id", message.job_id))
+        explanation = explain_job(
+            job,
+            await self._stats.now(),
+            await self._gate.switches(),
+            await self._stats.workers(job.topic),
+        )
+        return ExplainJobResponse(
+            reason=explanation.reason,
+            explanation=explanation.text,
+            suggested_command=explanation.command,
+            job=write_job_summary(job),
+        )
+
+    async def cancel_job(self, message: CancelJobRequest) -> CancelJobResponse:
+        job_id = parse_id("job_id", message.job_id)
+        canceled = await self._jobs.cancel([job_id])
+        if not canceled:
+            raise await self._jobs.refuse(job_id, "canceled")
+        return CancelJobResponse(status=STATUS_TO_WIRE[canceled[0].status])
+
+    async def retry_job(self, message: RetryJobRequest) -> RetryJobResponse:
+        job_id = parse_id("job_id", message.job_id)
+        if not await self._jobs.retry([job_id]):
+            raise await self._jobs.refuse(job_id, "retried")
+        return RetryJobResponse()
+
+    async def delete_job(self, message: DeleteJobRequest) -> DeleteJobResponse:
+        job_id = parse_id("job_id", message.job_id)
+        if not await self._jobs.delete([job_id]):
+            raise await self._jobs.refuse(job_id, "deleted: cancel it first")
+        return DeleteJobResponse()
+
+    async def update_job_priority(self, message: UpdateJobPriorityRequest) -> UpdateJobPriorityResponse:
+        job_id = parse_id("job_id", message.job_id)
+        if not await self._jobs.set_priority([job_id], message.priority):
+            raise await self._jobs.refuse(job_id, "re-prioritised")
+        return UpdateJobPriorityResponse()
+
+    async def cancel_jobs(self, message: CancelJobsRequest) -> CancelJobsResponse:
+        async def cancel(ids: Sequence[uuid.UUID]) -> int:
+            return len(await self._jobs.cancel(ids))
+
+        waiting_or_running = (JobStatus.PENDING, JobStatus.RETRYING, JobStatus.RUNNING)
+        affected, more = await self._bulk(message.filter, message.limit, waiting_or_running, cancel)
+        return CancelJobsResponse(affected=affected, more=more)
+
+    async def retry_jobs(self, message: RetryJobsRequest) -> RetryJobsResponse:
+        revivable = (JobStatus.DEAD_LETTERED, JobStatus.CANCELED, JobStatus.RETRYING)
+        affected, more = await self._bulk(message.filter, message.limit, revivable, self._jobs.retry)
+        return RetryJobsResponse(affected=affected, more=more)
+
+    async def delete_jobs(self, message: DeleteJobsRequest) -> DeleteJobsResponse:
+        not_running = tuple(status for status in JobStatus if status is not JobStatus.RUNNING)
+        affected, more = await self._bulk(message.filter, message.limit, not_running, self._jobs.delete)
+        return DeleteJobsResponse(affected=affected, more=more)
+
+    async def update_jobs_priority(self, message: UpdateJobsPriorityRequest) -> UpdateJobsPriorityResponse:
+        async def set_priority(ids: Sequence[uuid.UUID]) -> int:
+            return await self._jobs.set_priority(ids, message.priority)
+
+        waiting = (JobStatus.PENDING, JobStatus.RETRYING)
+        affected, more = await self._bulk(message.filter, message.limit, waiting, set_priority)
+        return UpdateJobsPriorityResponse(affected=affected, more=more)
+
+    async def _bulk(
+        self,
+        message: JobFilter | None,
+        limit: int,
+        allowed: Sequence[JobStatus],
+        step: Callable[[Sequence[uuid.UUID]], Awaitable[int]],
+    ) -> tuple[int, bool]:
+        """Applies a guarded step to what matches and may take it; how many did, and whether there may be more."""
+        limit = check_count("limit", limit, most=10_000, default=1000)
+        job_filter = read_filter(message)
+        if job_filter.is_empty:
+            raise InvalidArgument("filter", "is empty: name at least one condition")
+        statuses = [status for status in job_filter.statuses if status in allowed]
+        found = await self._finder.match(job_filter._replace(statuses=statuses), limit=limit)
+        affected = await step([row.id for row in found]) if found else 0
+        return affected, len(found) == limit
+
+
+def read_filter(message: JobFilter | None) -> Filter:
+    """The filter in a request."""
+    message = message or JobFilter()
+    if len(message.job_ids) > 1000:
+        raise InvalidArgument("filter.job_ids", "has more than 1000 entries")
+    if len(message.topics) > 1000:
+        raise InvalidArgument("filter.topics", "has more than 1000 entries")
+    statuses = [read_status("filter.statuses", status) for status in message.statuses]
+    return Filter(
+        statuses=sorted(set(statuses or JobStatus)),
+        ids=[parse_id("filter.job_ids", job_id) for job_id in message.job_ids] or None,
+        topics=[check_topic("filter.topics", topic) for topic in message.topics] or None,
+        tags=[check_text("filter.tags", tag, longest=100) for tag in message.tags] or None,
+        schedule_id=_optional_id("filter.schedule_id", message.schedule_id),
+        worker_id=_optional_id("filter.worker_id", message.worker_id),
+        error_contains=check_text("filter.error_contains", message.error_contains, longest=1000) or None,
+        submitted_after=message.submitted_after,
+        submitted_before=message.submitted_before,
+        min_priority=message.min_priority,
+        max_priority=message.max_priority,
+        payload_contains=check_json("filter.payload_contains", message.payload_contains)
+        if message.payload_contains
+        else None,
+    )
+
+
+def _optional_id(field: str, text: str) -> uuid.UUID | None:
+    return parse_id(field, text) if text else None

@@ -1,0 +1,159 @@
+"""Figures for people: counts, rates, latencies, topics, errors. Quick on any table, because what is dear is shared.
+
+Counting millions of waiting jobs takes a fraction of a second. The result is kept and given to everybody for
+a second, or for ten times as long as it took to count.
+"""
+
+import asyncio
+import re
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pulse_gen.db.models import JobStatus, TopicMinute
+from pulse_gen.db.schedules import AsyncQuerier as SchedulesQuerier
+from pulse_gen.db.stats import AsyncQuerier, DatabaseInfoRow
+from pulse_gen.db.workers import AsyncQuerier as WorkersQuerier
+from pulse_gen.db.workers import WorkersListRow
+from pulsed.clock import Clock
+from pulsed.database import Database
+
+FINISHED_COUNTED = 10_000
+LEAST_AGE = 1.0
+AGE_FACTOR = 10
+
+
+@dataclass
+class TopicSnapshot:
+    """One topic at one moment."""
+
+    statuses: Counter[JobStatus] = field(default_factory=Counter)
+    ready: int = 0
+    later: int = 0
+    oldest_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The queue at one moment."""
+
+    taken_at: datetime
+    topics: dict[str, TopicSnapshot]
+    completed_estimate: int
+
+
+@dataclass(frozen=True)
+class ErrorGroup:
+    """Dead letters of a topic with alike errors."""
+
+    topic: str
+    summary: str
+    count: int
+    latest_at: datetime
+    example: uuid.UUID
+
+
+class Stats:
+    """Answers for dashboards and command lines."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._snapshot: Snapshot | None = None
+        self._fresh_until = 0.0
+        self._lock = asyncio.Lock()
+
+    async def snapshot(self) -> Snapshot:
+        """The counts, at most a moment old; callers that come together share one count."""
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            if self._snapshot is None or loop.time() >= self._fresh_until:
+                began = loop.time()
+                self._snapshot = await self._count()
+                took = loop.time() - began
+                self._fresh_until = loop.time() + max(LEAST_AGE, AGE_FACTOR * took)
+            return self._snapshot
+
+    async def _count(self) -> Snapshot:
+        topics: dict[str, TopicSnapshot] = defaultdict(TopicSnapshot)
+        async with self._database.operator.connection() as connection:
+            querier = AsyncQuerier(connection)
+            now = await SchedulesQuerier(connection).database_now(now=self._clock.now())
+            waiting = await querier.stats_waiting(now=self._clock.now())
+            running = await querier.stats_running()
+            finished = await querier.stats_finished(max_rows=FINISHED_COUNTED)
+            completed = await querier.stats_completed_estimate()
+        for row in waiting:
+            topic = topics[row.topic]
+            topic.statuses[row.status] += row.jobs
+            if row.ready:
+                topic.ready += row.jobs
+                topic.oldest_seconds = max(row.oldest_seconds, topic.oldest_seconds or 0.0, 0.0)
+            else:
+                topic.later += row.jobs
+        for running_row in running:
+            topics[running_row.topic].statuses[JobStatus.RUNNING] += running_row.jobs
+        for finished_row in finished:
+            topics[finished_row.topic].statuses[finished_row.status] += finished_row.jobs
+        assert now is not None
+        return Snapshot(now, dict(topics), completed or 0)
+
+    async def now(self) -> datetime:
+        """The database's clock."""
+        async with self._database.operator.connection() as connection:
+            now = await SchedulesQuerier(connection).database_now(now=self._clock.now())
+        assert now is not None
+        return now
+
+    async def minutes(self, span: timedelta) -> Sequence[TopicMinute]:
+        """Traffic of the last `span` by topic and minute."""
+        async with self._database.operator.connection() as connection:
+            return await AsyncQuerier(connection).topic_minutes_list(span=span, now=self._clock.now())
+
+    async def workers(self, topic: str | None = None) -> Sequence[WorkersListRow]:
+        """Connected workers, of one topic or all."""
+        async with self._database.operator.connection() as connection:
+            return await WorkersQuerier(connection).workers_list(topic=topic)
+
+    async def errors(self, topic: str | None) -> list[ErrorGroup]:
+        """The latest dead letters, grouped by what their errors have in common, the most frequent first."""
+        async with self._database.operator.connection() as connection:
+            rows = await AsyncQuerier(connection).dead_letter_errors(topic=topic)
+        groups: dict[tuple[str, str], ErrorGroup] = {}
+        for row in rows:
+            key = (row.topic, summarize_error(row.last_error or ""))
+            seen = groups.get(key)
+            assert row.finished_at is not None
+            groups[key] = ErrorGroup(
+                *key,
+                count=seen.count + 1 if seen else 1,
+                latest_at=seen.latest_at if seen else row.finished_at,
+                example=seen.example if seen else row.id,
+            )
+        return sorted(groups.values(), key=lambda group: -group.count)[:100]
+
+    async def database_info(self) -> DatabaseInfoRow:
+        """What the database is."""
+        async with self._database.operator.connection() as connection:
+            info = await AsyncQuerier(connection).database_info()
+        assert info is not None
+        return info
+
+
+VARIABLE = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+    r"|0x[0-9a-fA-F]+|\d+"
+)
+
+
+def summarize_error(error: str) -> str:
+    """The last line of an error, ids and numbers made equal, so that alike errors read alike."""
+    lines = error.strip().splitlines() or [""]
+    return VARIABLE.sub("#", lines[-1])[:200]
+
+
+def add_histograms(histograms: Iterable[Sequence[int]]) -> list[int]:
+    """Histograms added up step by step."""
+    return [sum(step) for step in zip(*histograms, strict=True)]

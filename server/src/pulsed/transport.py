@@ -1,0 +1,231 @@
+"""gRPC over HTTP/2: what stands between the wire and the services.
+
+grpclib reads a message of whatever length the client states, and answers UNKNOWN to whatever goes wrong. Here every
+call passes through `Guard` instead: it reads within limits, decodes with the generated codec, and turns errors into
+the statuses of the contract.
+"""
+
+import asyncio
+import logging
+import struct
+import time
+from collections.abc import Callable, Collection
+from contextlib import aclosing, suppress
+from typing import Any, Generic, TypeVar, cast
+
+import grpclib.const
+import grpclib.server
+from grpclib.config import Configuration
+from grpclib.const import Handler, Status
+from grpclib.events import RecvRequest, listen
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+from grpclib.protocol import H2Protocol
+
+from pulse_gen.codec import Codec, CodecError
+from pulsed.auth import Authenticator, current_user
+from pulsed.errors import STATUSES, InvalidArgument, RequestError, ResourceExhausted
+from pulsed.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+PREFIX = struct.Struct(">?I")
+HEALTH = "/grpc.health.v1.Health/"
+
+# A worker that vanished without a word is noticed by an unanswered ping within a minute. grpclib spells its knobs with
+# an underscore.
+KEEPALIVE = Configuration(
+    _keepalive_time=30.0,
+    _keepalive_timeout=20.0,
+    _keepalive_permit_without_calls=True,
+    _http2_max_pings_without_data=0,
+    _http2_min_sent_ping_interval_without_data=10.0,
+)
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class BoundedStream(Generic[Request, Response]):
+    """A call as the generated services see it, with a limit on what is read."""
+
+    def __init__(
+        self,
+        stream: "grpclib.server.Stream[Request, Response]",
+        request_type: type[Request],
+        codec: Codec,
+        max_bytes: int,
+    ) -> None:
+        self._stream = stream
+        self._request_type = request_type
+        self._codec = codec
+        self._max_bytes = max_bytes
+        self.send_message = stream.send_message
+
+    async def recv_message(self) -> Request:
+        """The request. Its stated length is checked before a byte of it is read."""
+        wire = self._stream._stream
+        try:
+            prefix = await wire.recv_data(PREFIX.size)
+            if not prefix:
+                raise InvalidArgument("request", "is missing")
+            compressed, length = PREFIX.unpack(prefix)
+            if compressed:
+                raise GRPCError(Status.UNIMPLEMENTED, "compressed messages are not supported")
+            if length > self._max_bytes:
+                raise ResourceExhausted(
+                    f"the message states {length} bytes, at most {self._max_bytes} are allowed"
+                    " (PULSE_MAX_MESSAGE_BYTES)"
+                )
+            data = await wire.recv_data(length)
+        except AssertionError:
+            # How grpclib says that the stream ended early.
+            raise InvalidArgument("request", "is truncated") from None
+        if len(data) != length:
+            raise InvalidArgument("request", "is truncated")
+        request: Request = self._codec.decode(data, self._request_type)
+        return request
+
+
+class Guard:
+    """Wraps every method of the services: limits in, statuses out, counted and timed."""
+
+    def __init__(self, codec: Codec, max_bytes: int, metrics: Metrics) -> None:
+        self._codec = codec
+        self._max_bytes = max_bytes
+        self._metrics = metrics
+        self._in_progress = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def wrap(self, path: str, handler: Handler) -> Handler:
+        """The handler, guarded."""
+        name = path.removeprefix("/")
+
+        async def call(stream: Any) -> None:
+            began = time.perf_counter()
+            status = Status.OK
+            self._in_progress += 1
+            self._idle.clear()
+            try:
+                await handler.func(BoundedStream(stream, handler.request_type, self._codec, self._max_bytes))
+            except (asyncio.CancelledError, StreamTerminatedError):
+                status = Status.CANCELLED
+                raise
+            except Exception as error:
+                failure = write_error(name, error)
+                status = failure.status
+                raise failure from None
+            finally:
+                self._in_progress -= 1
+                if not self._in_progress:
+                    self._idle.set()
+                self._metrics.called(name, status.name, time.perf_counter() - began)
+
+        return handler._replace(func=call)
+
+    async def wait_idle(self) -> None:
+        """Until no call is in progress."""
+        await self._idle.wait()
+
+
+def write_error(method: str, error: Exception) -> GRPCError:
+    """An error as it travels. What nobody foresaw is logged and told as INTERNAL, without details."""
+    if isinstance(error, GRPCError):
+        return error
+    if isinstance(error, RequestError):
+        return GRPCError(STATUSES[type(error)], str(error))
+    if isinstance(error, CodecError):
+        return GRPCError(Status.INVALID_ARGUMENT, f"request: {error}")
+    logger.error("call failed", extra={"method": method}, exc_info=error)
+    return GRPCError(Status.INTERNAL, "the server failed; its log says why")
+
+
+class GuardedService:
+    """A generated service with every method wrapped."""
+
+    def __init__(self, service: Any, guard: Guard) -> None:
+        self._service = service
+        self._guard = guard
+        service._call_rpc_handler_server_stream = send_stream
+
+    def __mapping__(self) -> dict[str, Handler]:
+        mapping: dict[str, Handler] = self._service.__mapping__()
+        return {path: self._guard.wrap(path, handler) for path, handler in mapping.items()}
+
+
+async def send_stream(handler: Callable[[Any], Any], stream: Any, request: Any) -> None:
+    """Sends what a streaming method yields, and closes it whatever happens, so that a gone worker is let go at once."""
+    async with aclosing(handler(request)) as responses:
+        async for response in responses:
+            await stream.send_message(response)
+
+
+class GrpcServer(grpclib.server.Server):
+    """grpclib's server with a bound on connections and a stop that lets calls finish."""
+
+    def __init__(self, services: Collection[Any], codec: Codec, max_connections: int) -> None:
+        super().__init__(services, codec=codec, config=KEEPALIVE)
+        self._max_connections = max_connections
+
+    def _protocol_factory(self) -> H2Protocol:
+        protocol = super()._protocol_factory()
+        open_handlers = sum(not handler.closing for handler in self._handlers)
+        return Refusal(protocol) if open_handlers > self._max_connections else protocol
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        # uvloop's server has the sockets of asyncio's without being one.
+        port: int = cast(asyncio.Server, self._server).sockets[0].getsockname()[1]
+        return port
+
+    def stop_accepting(self) -> None:
+        """Refuses new connections; calls in progress go on."""
+        if self._server is not None:
+            self._server.close()
+
+
+class Refusal(H2Protocol):
+    """A connection too many: closed as soon as it is made."""
+
+    def __init__(self, refused: H2Protocol) -> None:
+        super().__init__(refused.handler, refused.config, refused.h2_config)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        logger.warning("connection refused: PULSE_MAX_CONNECTIONS is reached")
+        self.processor.close("too many connections")
+
+
+def make_server(
+    services: Collection[Any],
+    *,
+    authenticator: Authenticator,
+    guard: Guard,
+    codec: Codec,
+    max_connections: int,
+) -> GrpcServer:
+    """The server for services, each guarded; callers are authenticated on the headers, health checks aside."""
+    server = GrpcServer([GuardedService(each, guard) for each in services], codec, max_connections)
+
+    async def authenticate(event: RecvRequest) -> None:
+        if event.method_name.startswith(HEALTH):
+            return
+        header = event.metadata.get("authorization")
+        try:
+            current_user.set(await authenticator.authenticate(str(header) if header else None))
+        except RequestError as error:
+            raise write_error(event.method_name, error) from None
+
+    listen(server, RecvRequest, authenticate)
+    return server
+
+
+async def stop_server(server: GrpcServer, guard: Guard, timeout: float) -> None:
+    """Lets calls in progress finish within a bound, then ends."""
+    server.stop_accepting()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await guard.wait_idle()
+    server.close()
+    await server.wait_closed()
