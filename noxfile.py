@@ -232,25 +232,24 @@ def integration(session: nox.Session) -> None:
 def package(session: nox.Session) -> None:
     """Build every wheel, install them outside the repo and run the quickstart there."""
     install(session, tools=BUILDING)
-    with tempfile.TemporaryDirectory(prefix="pulse-package-") as directory:
-        outside = Path(directory)
+    scripts = ROOT / "tests" / "package"
+    with tempfile.TemporaryDirectory(prefix="pulse-package-") as outside:
         for name in PACKAGES:
-            build = ("python", "-m", "build", "--wheel", "--no-isolation", "--outdir", directory)
+            build = ("python", "-m", "build", "--wheel", "--no-isolation", "--outdir", outside)
             session.run(*build, name, silent=True)
-        wheels = {name: str(next(outside.glob(f"pulse_{name}-*.whl"))) for name in PACKAGES}
+        wheels = {name: str(next(Path(outside).glob(f"pulse_{name}-*"))) for name in PACKAGES}
+        with session.chdir(outside):
+            only_sdk = make_environment(session, "only-sdk", wheels["gen"], wheels["sdk"])
+            session.run(only_sdk, str(scripts / "sdk_closure.py"), external=True)
+            wheels["server"] += "[embedded]"
+            everything = make_environment(session, "everything", *wheels.values())
+            session.run(everything, str(scripts / "quickstart.py"), external=True)
 
-        only_sdk = make_environment(session, outside / "sdk", wheels["gen"], wheels["sdk"])
-        session.run(only_sdk, "tests/package/sdk_closure.py", external=True)
 
-        wheels["server"] += "[embedded]"
-        everything = make_environment(session, outside / "everything", *wheels.values())
-        session.run(everything, str(ROOT / "tests/package/quickstart.py"), external=True)
-
-
-def make_environment(session: nox.Session, directory: Path, *wheels: str) -> str:
-    """Make an environment as a user would, with pip; return its Python."""
-    python = str(directory / "bin/python")
-    session.run("virtualenv", "--quiet", str(directory))
+def make_environment(session: nox.Session, name: str, *wheels: str) -> str:
+    """Make an environment in this directory as a user would, with pip; return its Python."""
+    python = str(Path.cwd() / name / "bin" / "python")
+    session.run("virtualenv", "--quiet", name)
     session.run(python, "-m", "pip", "install", "--quiet", *wheels, external=True)
     return python
 

@@ -76,11 +76,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _files(directory: Path) -> set[Path]:
     """What git would track below the directory."""
-    return {
-        path.relative_to(directory)
-        for path in directory.rglob("*")
-        if path.is_file() and CACHE not in path.parts
-    }
+    return {path.relative_to(directory) for path in directory.rglob("*") if path.is_file() and CACHE not in path.parts}
 
 
 def main() -> int:

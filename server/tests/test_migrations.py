@@ -195,9 +195,7 @@ def test_line_ends_of_a_checkout_do_not_change_the_checksum(tmp_path: Path) -> N
         ((), "there are no migrations in"),
     ],
 )
-def test_files_that_make_no_sequence_are_refused(
-    tmp_path: Path, names: tuple[str, ...], message: str
-) -> None:
+def test_files_that_make_no_sequence_are_refused(tmp_path: Path, names: tuple[str, ...], message: str) -> None:
     write(tmp_path, dict.fromkeys(names, "SELECT 1;"))
     with pytest.raises(MigrationError, match=message):
         load_migrations(tmp_path)

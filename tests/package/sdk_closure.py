@@ -15,6 +15,7 @@ EXPECTED = {
     "betterproto2",
     "python-dateutil",
     "six",
+    "tzdata",
     "typing-extensions",
     # gRPC.
     "grpclib",

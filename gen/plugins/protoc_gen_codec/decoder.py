@@ -33,7 +33,8 @@ def write_decoder(out: Source, message: Message, merged: bool) -> None:
         _write_defaults(out, message, merged)
         _write_guarded_loop(out, message)
         out.line(f"message = new({name})")
-        for field in message.fields:
+        # In the order of the class's constructor, so that Python keeps one layout of attributes.
+        for field in message.declared:
             out.line(f"message.{field.name} = {field.local}")
         out.line('message._unknown_fields = b""')
         out.line("return message")

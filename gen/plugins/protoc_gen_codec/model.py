@@ -173,16 +173,21 @@ class Field:
 
 @dataclass(frozen=True)
 class Message:
-    """One message, fields in the order of their numbers; or a map's entry, which has no class."""
+    """One message, or a map's entry, which has no class. `declared` is the order in the source."""
 
     type_name: TypeName
-    fields: tuple[Field, ...]
+    declared: tuple[Field, ...]
     is_entry: bool = False
 
     @property
     def name(self) -> str:
         """The name of its class and the ending of the names of its functions."""
         return self.type_name.name
+
+    @property
+    def fields(self) -> list[Field]:
+        """In the order of their numbers, as they are on the wire."""
+        return sorted(self.declared, key=lambda field: field.number)
 
     @property
     def has_long_tags(self) -> bool:

@@ -85,12 +85,12 @@ class _MessageReader:
         }
 
     def read(self) -> Message:
-        """The message with its fields in the order of their numbers, as the wire has them."""
+        """The message, its types resolved."""
         if self._descriptor.extension or self._descriptor.extension_range:
             raise UnsupportedError(f"{self._full_name}: extensions are not supported")
         type_name = self._types[f".{self._full_name}"]
         fields = [self._field(field, type_name) for field in self._descriptor.field]
-        return Message(type_name, tuple(sorted(fields, key=lambda field: field.number)))
+        return Message(type_name, tuple(fields))
 
     def _field(self, field: FieldDescriptorProto, owner: TypeName) -> Field:
         if field.type == FieldDescriptorProtoType.GROUP:

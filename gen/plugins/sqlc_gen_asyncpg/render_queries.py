@@ -66,7 +66,7 @@ def _prelude(methods: tuple[Method, ...]) -> str:
 
 
 def _labels(enum_name: str) -> str:
-    """The name of the dict from label to member: ten times quicker than calling the enum."""
+    """The name of the dict from label to member, which is much quicker than calling the enum."""
     return f"_{snake_case(enum_name).upper()}"
 
 

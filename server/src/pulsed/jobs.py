@@ -16,6 +16,7 @@ from pulsed.submission import NewJob
 from pulsed.traffic import Traffic
 
 GROUPED_SUBMITS = 1000
+TRIES_FOR_A_KEY = 3
 
 
 class Submitted(NamedTuple):
@@ -134,20 +135,20 @@ async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Cloc
     taken: dict[uuid.UUID, uuid.UUID | AlreadyExists] = {}
     missing = list(jobs)
     # A key's holder can finish between the refusal and the look at it: then there is room at the next try.
-    for _ in range(3):
+    for _ in range(TRIES_FOR_A_KEY):
         if keyed:
             await querier.job_release_keys(
-                topics=[topic for topic, _ in keyed],
-                unique_keys=[key for _, key in keyed],
-                now=clock.now(),
+                topics=[topic for topic, _ in keyed], unique_keys=[key for _, key in keyed], now=clock.now()
             )
         refused = set(await _insert(querier, missing, clock))
-        missing = [job for job in missing if job.id in refused]
-        if not missing:
+        if not refused:
             break
+        missing = [job for job in missing if job.id in refused]
         taken |= await _find_taken(querier, missing)
         missing = [job for job in missing if job.id not in taken]
-    if missing:
+        if not missing:
+            break
+    else:
         raise Unavailable(f"the unique key {missing[0].unique_key!r} changes hands too fast; try again")
     results: list[Submitted | AlreadyExists] = []
     for job in jobs:
