@@ -87,10 +87,10 @@ def install(session: nox.Session, *packages: str, tools: Iterable[str] = ()) -> 
     stamp.write_text(wanted.hexdigest())
 
 
-def run_pytest(session: nox.Session, tests: str, **environment: str) -> None:
-    """Run a folder of tests, or what the arguments after `--` name instead, on every core."""
+def run_pytest(session: nox.Session, *tests: str, **environment: str) -> None:
+    """Run the tests, or what the arguments after `--` name instead, on every core."""
     named = any(Path(argument.partition("::")[0]).exists() for argument in session.posargs)
-    targets = session.posargs if named else [tests, *session.posargs]
+    targets = session.posargs if named else [*tests, *session.posargs]
     session.run("pytest", "--numprocesses=auto", *targets, env=environment)
 
 
@@ -180,24 +180,28 @@ def server(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def postgres15(session: nox.Session) -> None:
-    """The server on Debian's Postgres 15, which is installed where it is missing."""
+    """Server and queries on Debian's Postgres 15, which is installed where it is missing."""
     if not POSTGRES_15.is_dir():
         install_postgres_15(session)
     install(session, "gen[db]", "server[embedded]", tools=TESTING)
-    run_pytest(session, "server/tests", PULSE_TEST_POSTGRES_BIN=str(POSTGRES_15))
+    tests = ("server/tests", "gen/tests/test_queries.py")
+    run_pytest(session, *tests, PULSE_TEST_POSTGRES_BIN=str(POSTGRES_15))
 
 
 def install_postgres_15(session: nox.Session) -> None:
     """Install the programs only: no cluster is made, and so none runs."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         session.error("no Postgres 15 here: run apt-get install postgresql-15 as root")
-    apt_install = ("apt-get", "install", "--yes", "--quiet", "--no-install-recommends")
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    session.run("apt-get", "update", "--quiet", external=True)
-    session.run(*apt_install, "postgresql-common", env=quiet, external=True)
+
+    def apt_get(*arguments: str) -> None:
+        noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
+        session.run("apt-get", "--yes", *arguments, env=noninteractive, silent=True, external=True)
+
+    apt_get("update")
+    apt_get("install", "--no-install-recommends", "postgresql-common")
     with Path("/etc/postgresql-common/createcluster.conf").open("a") as settings:
         settings.write("create_main_cluster = false\n")
-    session.run(*apt_install, "postgresql-15", env=quiet, external=True)
+    apt_get("install", "--no-install-recommends", "postgresql-15")
 
 
 @nox.session

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+
 from support.server import Server, VirtualClock, running_server
 
 

@@ -238,7 +238,7 @@ async def test_cancelled_start_leaves_no_initdb_and_a_free_directory(tmp_path: P
 
     starting = asyncio.create_task(start())
     unfinished = tmp_path / "pgdata.new"
-    while not (unfinished / "PG_VERSION").exists():  # noqa: ASYNC110 - until initdb is at work
+    while not (unfinished / "PG_VERSION").exists():
         await asyncio.sleep(0)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+
 from pulse_gen.rpc.pulse.v1 import (
     Backoff,
     BackoffKind,
@@ -14,6 +15,7 @@ from pulse_gen.rpc.pulse.v1 import (
     DeleteJobsRequest,
     GetJobRequest,
     JobFilter,
+    JobOptions,
     JobStatus,
     JobSubmission,
     RetryJobRequest,
@@ -24,7 +26,6 @@ from pulse_gen.rpc.pulse.v1 import (
     UniqueScope,
     UpdateJobPriorityRequest,
     UpdateJobsPriorityRequest,
-    JobOptions,
 )
 from support.server import Server
 

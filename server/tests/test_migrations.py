@@ -69,7 +69,7 @@ async def migrate_all_at_once(dsn: str, *connections: Connection) -> list[Migrat
         await gate.execute("SELECT pg_advisory_lock($1)", migrations._LOCK_KEY)
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             runs = [group.create_task(migrate(connection, ALL)) for connection in connections]
-            while await gate.fetchval(WAITING) < len(connections):  # noqa: ASYNC110
+            while await gate.fetchval(WAITING) < len(connections):
                 await asyncio.sleep(0)
             await gate.execute("SELECT pg_advisory_unlock($1)", migrations._LOCK_KEY)
     finally:

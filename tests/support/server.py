@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import asyncpg
 from grpclib.client import Channel
+
 from pulse_gen.codec import Codec
 from pulse_gen.rpc.grpc.health.v1 import HealthStub
 from pulse_gen.rpc.pulse.v1 import (
@@ -37,7 +38,6 @@ from pulse_gen.rpc.pulse.v1 import (
     Success,
     WorkerServiceStub,
 )
-
 from pulsed.app import App, run_app
 from pulsed.clock import Clock
 from pulsed.settings import load_settings

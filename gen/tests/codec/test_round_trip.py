@@ -36,7 +36,7 @@ def has_wide_map(stock: Any) -> bool:
 
 @pytest.mark.parametrize("of", CASES, ids=repr)
 def test_any_message_is_written_and_read_as_by_both_references(of: Case) -> None:
-    @settings(PROFILE, max_examples=40 if of.full_name.startswith("golden.") else 20)
+    @settings(PROFILE, max_examples=150 if of.full_name.startswith("golden.") else 30)
     @given(messages(of))
     def check(message: Any) -> None:
         wire = of.encode(message)

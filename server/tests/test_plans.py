@@ -1,0 +1,190 @@
+"""Plan guards: what the hot statements cost must not depend on how many jobs wait, are delayed or have died."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import asyncpg
+import pytest
+
+from pulse_gen.db import dispatch, jobs, reports
+from support.postgres import Databases
+
+BATCH = 100
+MILLION = 1_000_000
+TOPICS = [f"topic-{number}" for number in range(20)]
+ALL_TOPICS = "'{" + ",".join(TOPICS) + "}'"
+
+FILL = """
+INSERT INTO jobs (id, topic, payload, content_type, priority, max_attempts, status, submitted_at, next_run_at, ready)
+SELECT gen_random_uuid(), 'topic-' || i % 20, '{{}}', 'application/json', {priority}, 5, '{status}', now(), {due},
+  {ready}
+FROM generate_series(1, {count}) AS i
+"""
+
+
+async def fill(
+    connection: "asyncpg.Connection[asyncpg.Record]",
+    count: int,
+    *,
+    priority: str = "i % 5",
+    status: str = "PENDING",
+    due: str = "now()",
+    ready: bool = True,
+) -> None:
+    """Puts jobs into the table, spread over twenty topics."""
+    text = FILL.format(count=count, priority=priority, status=status, due=due, ready=ready)
+    await connection.execute(text, timeout=300)
+
+
+class Deep(NamedTuple):
+    """The database under test and what else lies in it."""
+
+    name: str
+    connection: "asyncpg.Connection[asyncpg.Record]"
+
+
+# A hundred for each topic: as many as one claim takes.
+SHALLOW = "2k ready"
+DEPTHS = {
+    SHALLOW: [{"count": 2000}],
+    "1M ready": [{"count": MILLION}],
+    "under 1M delayed of higher priority and 1M due retries": [
+        {"count": 2000},
+        {"count": MILLION, "priority": "50", "due": "now() + interval '1 day'", "ready": False},
+        {"count": MILLION, "status": "RETRYING", "due": "now() - interval '1 s'", "ready": False},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def deep_dsns(databases: Databases) -> Iterator[dict[str, str]]:
+    """A database for each depth, filled once."""
+    import asyncio
+    from contextlib import ExitStack
+
+    async def prepare(dsn: str, parts: list[dict[str, Any]]) -> None:
+        connection = await asyncpg.connect(dsn)
+        for part in parts:
+            await fill(connection, **part)
+        await connection.execute("VACUUM ANALYZE jobs", timeout=300)
+        await connection.close()
+
+    with ExitStack() as stack:
+        dsns = {name: stack.enter_context(databases.migrated()) for name in DEPTHS}
+        for name, parts in DEPTHS.items():
+            asyncio.run(prepare(dsns[name], parts))
+        yield dsns
+
+
+@pytest.fixture(params=["custom", "generic"])
+def plan_mode(request: pytest.FixtureRequest) -> str:
+    """The driver's prepared statements get either kind of plan sooner or later."""
+    return str(request.param)
+
+
+async def explain(dsn: str, mode: str, sql: str, types: str, arguments: str) -> dict[str, Any]:
+    """Runs a statement and rolls it back; its plan with what it did."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(f"SET jit = off; SET plan_cache_mode = force_{mode}_plan")
+        await connection.execute(f"PREPARE guarded ({types}) AS {sql}")
+        transaction = connection.transaction()
+        await transaction.start()
+        plan = await connection.fetchval(
+            f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE guarded ({arguments})"
+        )
+        await transaction.rollback()
+        top: dict[str, Any] = json.loads(plan)[0]["Plan"]
+        return top
+    finally:
+        await connection.close()
+
+
+def buffers(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def assert_bounded(plan: dict[str, Any], most_rows: int) -> None:
+    """No scan of the table, and no node that sees more rows than the batch accounts for."""
+    for node in nodes(plan):
+        assert node["Node Type"] != "Seq Scan", node
+        assert node["Actual Rows"] <= most_rows, (node["Node Type"], node["Actual Rows"])
+        assert node.get("Rows Removed by Filter", 0) <= most_rows, node
+
+
+def claim(topics: str) -> tuple[str, str, str]:
+    slots = f"array_fill('{uuid.uuid4()}'::uuid, ARRAY[{BATCH}])"
+    return (
+        dispatch.JOB_CLAIM,
+        "uuid[], timestamptz, jsonb, interval, text[]",
+        f"{slots}, NULL, '{{}}', interval '30 s', {topics}",
+    )
+
+
+@pytest.mark.parametrize("topics", ["'{topic-1}'", ALL_TOPICS], ids=["one topic", "twenty topics"])
+async def test_a_claim_costs_the_same_at_any_depth(deep_dsns: dict[str, str], plan_mode: str, topics: str) -> None:
+    plans = {name: await explain(dsn, plan_mode, *claim(topics)) for name, dsn in deep_dsns.items()}
+    for name, plan in plans.items():
+        assert plan["Actual Rows"] == BATCH
+        # Two thousand jobs are a few dozen pages: there the planner may well read them all.
+        if name != SHALLOW:
+            assert_bounded(plan, BATCH * len(TOPICS))
+        assert buffers(plan) <= 1.5 * buffers(plans[SHALLOW]), (name, buffers(plan), buffers(plans[SHALLOW]))
+
+
+@pytest.mark.parametrize("depth", ["1M ready", "under 1M delayed of higher priority and 1M due retries"])
+async def test_no_hot_statement_scans_the_table(deep_dsns: dict[str, str], plan_mode: str, depth: str) -> None:
+    dsn = deep_dsns[depth]
+    worker = uuid.uuid4()
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await dispatch.AsyncQuerier(connection).job_claim(
+            topics=TOPICS, slots=[worker] * BATCH, topic_leases="{}", default_lease=timedelta(seconds=30), now=None
+        )
+    finally:
+        await connection.close()
+    ids = "ARRAY[" + ",".join(f"'{row.id}'::uuid" for row in rows) + "]"
+    workers = f"array_fill('{worker}'::uuid, ARRAY[{BATCH}])"
+    attempts = f"array_fill(1, ARRAY[{BATCH}])"
+    fresh = "ARRAY[" + ",".join(f"'{uuid.uuid4()}'::uuid" for _ in range(BATCH)) + "]"
+    texts = f"array_fill('x'::text, ARRAY[{BATCH}])"
+    nothing = f"array_fill(NULL::interval, ARRAY[{BATCH}])"
+    statements = {
+        "complete": (reports.JOB_COMPLETE, "timestamptz, uuid[], uuid[], int[]", f"NULL, {ids}, {workers}, {attempts}"),
+        "fail": (
+            reports.JOB_FAIL,
+            "timestamptz, uuid[], uuid[], int[], text[], bool[], interval[]",
+            f"NULL, {ids}, {workers}, {attempts}, {texts}, array_fill(false, ARRAY[{BATCH}]), {nothing}",
+        ),
+        "heartbeat": (
+            reports.JOB_HEARTBEAT,
+            "uuid[], int[], uuid, timestamptz, jsonb, interval",
+            f"{ids}, {attempts}, '{worker}', NULL, '{{}}', interval '30 s'",
+        ),
+        "reap": (reports.JOB_REAP_EXPIRED, "timestamptz, int", f"now() + interval '1 h', {BATCH}"),
+        "promote": (dispatch.JOB_PROMOTE_DUE, "timestamptz, int", f"NULL, {BATCH}"),
+        "probe": (dispatch.DISPATCH_PROBE, "text[], timestamptz", f"{ALL_TOPICS}, NULL"),
+        "insert": (
+            jobs.JOB_INSERT,
+            "uuid[], text[], bytea[], text[], int[], int[], timestamptz[], interval[], jsonb[], timestamptz",
+            f"{fresh}, {texts}, array_fill('x'::bytea, ARRAY[{BATCH}]), {texts}, {attempts}, {attempts},"
+            f" array_fill(NULL::timestamptz, ARRAY[{BATCH}]), {nothing}, array_fill(NULL::jsonb, ARRAY[{BATCH}]), NULL",
+        ),
+        "prune": (jobs.JOB_PRUNE, "job_status, timestamptz, interval, int", f"'COMPLETED', NULL, '0 s', {BATCH}"),
+        "cancel": (jobs.JOB_CANCEL, "timestamptz, uuid[]", f"NULL, {ids}"),
+    }
+    for name, statement in statements.items():
+        plan = await explain(dsn, plan_mode, *statement)
+        touched = [node for node in nodes(plan) if node.get("Relation Name") == "jobs"]
+        assert touched, name
+        assert all(node["Node Type"] != "Seq Scan" for node in touched), name
+        assert_bounded({**plan, "Node Type": name}, BATCH * len(TOPICS))
