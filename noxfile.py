@@ -114,7 +114,7 @@ def lint(session: nox.Session) -> None:
     install(session, tools=(RUFF, IMPORT_LINTER, BUF))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
-    session.run("lint-imports", env={"PYTHONPATH": search_path()})
+    session.run("lint-imports", "--no-logo", env={"PYTHONPATH": search_path()})
     session.run("buf", "lint")
     session.run("buf", "format", "--diff", "--exit-code")
     with tempfile.TemporaryDirectory() as directory:

@@ -50,9 +50,11 @@ ORDER BY schedules.name
 LIMIT @max_rows::integer;
 
 -- name: ScheduleDue :many
--- Schedules to fire, the longest due first, locked. Served by schedules_due; SKIP LOCKED lets replicas share the work.
+-- Schedules to fire, the longest due first, locked; those that the caller can't read, @set_aside, are left to others. Served by
+-- schedules_due; SKIP LOCKED lets replicas share the work.
 SELECT * FROM schedules
 WHERE NOT schedules.paused AND schedules.next_run_at <= coalesce(sqlc.narg('now')::timestamptz, now())
+  AND schedules.id <> ALL(@set_aside::uuid[])
 ORDER BY schedules.next_run_at
 LIMIT @batch_size::integer
 FOR UPDATE SKIP LOCKED;

@@ -49,6 +49,13 @@ SELECT coalesce((
   WHERE pg_class.oid = 'jobs'::regclass
 ), 0)::bigint AS jobs;
 
+-- name: StatsKnownTopics :many
+-- Topics that schedules submit to, or that had traffic within @span.
+SELECT schedules.topic FROM schedules
+UNION
+SELECT topic_minutes.topic FROM topic_minutes
+WHERE topic_minutes.minute >= coalesce(sqlc.narg('now')::timestamptz, now()) - @span::interval;
+
 -- name: TopicMinutesAdd :exec
 -- Adds one server's counts to the minutes of the database's clock.
 INSERT INTO topic_minutes (topic, minute, submitted, completed, failed, dead_lettered, wait_histogram, run_histogram)

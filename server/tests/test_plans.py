@@ -85,10 +85,14 @@ def plan_mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def explain(dsn: str, mode: str, sql: str, types: str, arguments: str) -> dict[str, Any]:
+async def explain(
+    dsn: str, mode: str, sql: str, types: str, arguments: str, *, by_index: bool = False
+) -> dict[str, Any]:
     """Runs a statement and rolls it back; its plan with what it did."""
     connection = await asyncpg.connect(dsn)
     try:
+        if by_index:
+            await connection.execute("SET enable_seqscan = off")
         await connection.execute(f"SET jit = off; SET plan_cache_mode = force_{mode}_plan")
         await connection.execute(f"PREPARE guarded ({types}) AS {sql}")
         transaction = connection.transaction()
@@ -132,13 +136,14 @@ def claim(topics: str) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("topics", ["'{topic-1}'", ALL_TOPICS], ids=["one topic", "twenty topics"])
 async def test_a_claim_costs_the_same_at_any_depth(deep_dsns: dict[str, str], plan_mode: str, topics: str) -> None:
-    plans = {name: await explain(dsn, plan_mode, *claim(topics)) for name, dsn in deep_dsns.items()}
-    for name, plan in plans.items():
+    # Two thousand jobs are a few dozen pages, and reading them all is cheaper still: the yardstick goes by index too.
+    plans = {
+        name: await explain(dsn, plan_mode, *claim(topics), by_index=name == SHALLOW) for name, dsn in deep_dsns.items()
+    }
+    for plan in plans.values():
         assert plan["Actual Rows"] == BATCH
-        # Two thousand jobs are a few dozen pages: there the planner may well read them all.
-        if name != SHALLOW:
-            assert_bounded(plan, BATCH * len(TOPICS))
-        assert buffers(plan) <= 1.5 * buffers(plans[SHALLOW]), (name, buffers(plan), buffers(plans[SHALLOW]))
+        assert_bounded(plan, BATCH * len(TOPICS))
+        assert buffers(plan) <= 1.5 * buffers(plans[SHALLOW]), {name: buffers(plan) for name, plan in plans.items()}
 
 
 @pytest.mark.parametrize("depth", ["1M ready", "under 1M delayed of higher priority and 1M due retries"])

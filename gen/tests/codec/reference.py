@@ -41,6 +41,8 @@ class Case:
     stock: type[Any]
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
+    # Each generated package has its own CodecError.
+    error: type[ValueError]
 
     @property
     def descriptor(self) -> Any:
@@ -119,6 +121,7 @@ def run_plugin(request: Any, *command: str) -> Any:
 
 def _cases(package: str, described: Any) -> Iterator[Case]:
     pool = descriptor_pool.DescriptorPool()
+    error = importlib.import_module(f"{package}.codec").CodecError
     for file in described.file:
         pool.Add(file)
     for file in described.file:
@@ -136,6 +139,7 @@ def _cases(package: str, described: Any) -> Iterator[Case]:
                 message_factory.GetMessageClass(descriptor),
                 getattr(codecs, f"encode_{python_name}"),
                 getattr(codecs, f"decode_{python_name}"),
+                error,
             )
 
 

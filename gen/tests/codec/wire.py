@@ -12,6 +12,7 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-untyped]
 from hypothesis import strategies as st
 
 from .reference import Case
@@ -64,7 +65,9 @@ PADDING = st.sampled_from([0, 0, 0, 0, 0, 0, 1, 2])
 def wires(descriptor: Any) -> st.SearchStrategy[bytes]:
     """Legal bytes for a message."""
     fields = [_occurrences(field) for field in descriptor.fields]
-    return st.lists(st.one_of([*fields, unknown_fields()]), max_size=8).map(b"".join)
+    # Not in entries of maps: see `drops_entries`.
+    unknown = [] if descriptor.GetOptions().map_entry else [unknown_fields()]
+    return st.lists(st.one_of([*fields, *unknown]), max_size=8).map(b"".join)
 
 
 @cache
@@ -90,6 +93,8 @@ def _occurrences(field: Any) -> st.SearchStrategy[bytes]:
     one = st.builds(lambda v, p: tag(number, wire_type, p) + v, values, PADDING)
     stray = st.builds(lambda v: tag(number, (wire_type + 1) % 2) + v, _stray(wire_type))
     found = [one, one, one, one, stray]
+    if field.containing_type.GetOptions().map_entry:
+        found.remove(stray)
     if field.is_repeated and wire_type != 2:
         runs = st.lists(values, max_size=4).map(b"".join)
         found.append(st.builds(lambda v, p: tag(number, 2, p) + sized(v, p), runs, PADDING))
@@ -114,6 +119,25 @@ def _values(field: Any) -> tuple[int, st.SearchStrategy[bytes]]:
         return 5 if layout.size == 4 else 1, SCALARS[field.type].map(layout.pack)
     # Whatever the type, any 64 bits may come, and the type says what is cut off.
     return 0, st.builds(varint, INT32 | INT64 | UINT32 | UINT64, PADDING)
+
+
+def drops_entries(case: Case, wire: bytes) -> bool:
+    """Whether Google leaves out entries of maps, as it does if they have unknown fields in them.
+
+    The definition of maps says that an entry is a message like any other, and so we keep it.
+    """
+    return _any_dropped_entry(case.stock.FromString(wire))
+
+
+def _any_dropped_entry(message: Any) -> bool:
+    maps = {
+        field.number
+        for field in message.DESCRIPTOR.fields
+        if field.message_type is not None and field.message_type.GetOptions().map_entry
+    }
+    if any(one.field_number in maps for one in UnknownFieldSet(message)):
+        return True
+    return any(_any_dropped_entry(inner) for inner in _submessages(message))
 
 
 def _bodies(descriptor: Any) -> st.SearchStrategy[bytes]:

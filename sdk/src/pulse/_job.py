@@ -1,6 +1,7 @@
 """The job as its handler sees it."""
 
 import logging
+import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -16,13 +17,12 @@ _current: ContextVar["Job | None"] = ContextVar("pulse_job", default=None)
 class Job:
     """One attempt of a job. `id` and `attempt` together name it, and are what to dedupe side effects by."""
 
-    __slots__ = ("_assignment", "_cancelled", "started_at")
+    __slots__ = ("_assignment", "_cancelled", "_started")
 
-    def __init__(self, assignment: JobAssignment, started_at: datetime | None = None) -> None:
+    def __init__(self, assignment: JobAssignment) -> None:
         self._assignment = assignment
         self._cancelled = False
-        # When this attempt was given to this process, by its own clock; None until it starts.
-        self.started_at = started_at
+        self._started = time.time()
 
     def __repr__(self) -> str:
         return f"<pulse.Job {self.id} {self.topic!r} attempt {self.attempt}>"
@@ -98,6 +98,11 @@ class Job:
         return self._assignment.scheduled_for
 
     @property
+    def started_at(self) -> datetime:
+        """When its handler was started, by this machine's clock."""
+        return datetime.fromtimestamp(self._started, UTC)
+
+    @property
     def timeout(self) -> timedelta | None:
         """How long this attempt may run."""
         return self._assignment.timeout
@@ -107,7 +112,7 @@ class Job:
         """When this attempt is stopped; None without a timeout."""
         if self._assignment.timeout is None:
             return None
-        return (self.started_at or datetime.now(UTC)) + self._assignment.timeout
+        return self.started_at + self._assignment.timeout
 
     @property
     def cancelled(self) -> bool:

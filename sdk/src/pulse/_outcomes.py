@@ -1,6 +1,8 @@
 """How a handler says what should become of its job, other than by returning or failing."""
 
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
 from pulse._durations import Seconds, to_timedelta
 
@@ -20,6 +22,9 @@ class Retry(Outcome):
         self.after = to_timedelta("after", after)
         super().__init__(reason or f"retry after {self.after.total_seconds():g} s")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Retry, self.reason, after=self.after), ()
+
 
 class Snooze(Outcome):
     """Not now: run again later. It spends no attempt. Without a time: at once."""
@@ -32,6 +37,9 @@ class Snooze(Outcome):
         self.delay: timedelta | None = None if delay is None else to_timedelta("delay", delay)
         self.until = until
         super().__init__("snoozed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Snooze, self.delay, until=self.until), ()
 
 
 class Discard(Outcome):

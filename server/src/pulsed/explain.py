@@ -1,5 +1,6 @@
 """Why a job is where it is, in plain words. Pure: the facts come in, a sentence comes out."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -92,7 +93,8 @@ def _paused(switch: DispatchControl) -> Explanation:
     what = f"The topic {switch.scope!r} is paused" if switch.scope else "Dispatch is paused"
     by = f" by {switch.paused_by}" if switch.paused_by else ""
     reason = f": {switch.reason}" if switch.reason else ""
-    option = f" --topic {switch.scope}" if switch.scope else ""
+    # Whoever pastes it runs it: a topic's name is not to be trusted.
+    option = f" --topic {shlex.quote(switch.scope)}" if switch.scope else ""
     return Explanation(
         HoldReason.PAUSED,
         f"{what}{by} since {_moment(switch.paused_at)}{reason}.",

@@ -1,6 +1,7 @@
 """Job filters: checked, and run against the table."""
 
 import json
+import re
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,8 +11,12 @@ from pulse_gen.db.jobs import AsyncQuerier, JobMatchRow, JobSummariesRow
 from pulse_gen.db.models import JobStatus
 from pulsed.database import Database
 from pulsed.errors import InvalidArgument
+from pulsed.validation import check_text
 
 END = 2**62
+# Postgres refuses what is nested deeper than its stack; this many brackets are safe.
+LONGEST_JSON = 8 << 10
+NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Filter(NamedTuple):
@@ -38,11 +43,15 @@ class Filter(NamedTuple):
 
 def check_json(field: str, text: str) -> str:
     """JSON, as it will be compared in the database."""
+    check_text(field, text, longest=LONGEST_JSON)
     try:
-        json.loads(text)
+        # Python reads NaN, endless numbers and halves of surrogate pairs; the database does not.
+        json.dumps(json.loads(text), ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise InvalidArgument(field, "is nested too deep") from None
     except ValueError as error:
         raise InvalidArgument(field, f"is not JSON: {error}") from None
-    if "\\u0000" in text:
+    if NUL_ESCAPE.search(text):
         raise InvalidArgument(field, "contains a NUL character")
     return text
 

@@ -5,7 +5,8 @@ for, by the misfire policy, and the new cursor.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -17,8 +18,8 @@ from pulse_gen.db.models import MisfirePolicy, Schedule, ScheduleKind
 
 # Up to here an occurrence is late, beyond it is missed.
 GRACE = timedelta(minutes=1)
-# Missed occurrences up to here are walked one by one.
-MOST_STEPS = 5_000
+# Nothing fires more than once a second, so no more than these can be late.
+MOST_ON_TIME = int(GRACE.total_seconds()) + 1
 # The ids of occurrences: uuid5 of this namespace over schedule and moment. If it changed, occurrences would fire twice.
 NAMESPACE = uuid.UUID("5f0f6f0e-8f5b-5c1e-9f43-70756c736500")
 
@@ -56,14 +57,28 @@ def occurrences_after(timing: Timing, moment: datetime) -> Iterator[datetime]:
             assert timing.start_at is not None
             assert timing.every is not None
             passed = (moment - timing.start_at) // timing.every + 1 if moment >= timing.start_at else 0
-            while True:
-                yield timing.start_at + passed * timing.every
-                passed += 1
+            with suppress(OverflowError):  # the calendar ends with the year 9999
+                while True:
+                    yield timing.start_at + passed * timing.every
+                    passed += 1
         case ScheduleKind.CRON:
-            assert timing.cron is not None
-            assert timing.timezone is not None
-            for local in CronSim(timing.cron, moment.astimezone(ZoneInfo(timing.timezone))):
-                yield local.astimezone(UTC)
+            yield from (occurrence for occurrence in _cron(timing, moment, back=False) if occurrence > moment)
+
+
+def occurrences_until(timing: Timing, moment: datetime) -> Iterator[datetime]:
+    """The occurrences not later than `moment`, the latest first, in UTC."""
+    match timing.kind:
+        case ScheduleKind.AT:
+            assert timing.start_at is not None
+            if timing.start_at <= moment:
+                yield timing.start_at
+        case ScheduleKind.EVERY:
+            assert timing.start_at is not None
+            assert timing.every is not None
+            for passed in range((moment - timing.start_at) // timing.every, -1, -1):
+                yield timing.start_at + passed * timing.every
+        case ScheduleKind.CRON:
+            yield from (occurrence for occurrence in _cron(timing, moment, back=True) if occurrence <= moment)
 
 
 def next_occurrence(timing: Timing, moment: datetime) -> datetime | None:
@@ -77,7 +92,9 @@ def plan_firing(timing: Timing, cursor: datetime, now: datetime, policy: Misfire
     An occurrence that is late by no more than GRACE is simply fired. Of those beyond, SKIP fires none, ONCE the latest
     unless one that is on time makes up for it, ALL the latest `limit`.
     """
-    passed = _passed(timing, cursor, now, limit)
+    # Back from now, and no further than a policy can use: after years of absence, nobody walks every second of them.
+    latest = islice(occurrences_until(timing, now), limit + MOST_ON_TIME)
+    passed = list(takewhile(lambda occurrence: occurrence >= cursor, latest))[::-1]
     missed = [occurrence for occurrence in passed if now - occurrence > GRACE]
     on_time = passed[len(missed) :]
     match policy:
@@ -95,30 +112,58 @@ def occurrence_id(schedule_id: uuid.UUID, occurrence: datetime) -> uuid.UUID:
     return uuid.uuid5(NAMESPACE, f"{schedule_id}|{occurrence.astimezone(UTC).isoformat()}")
 
 
-def _passed(timing: Timing, cursor: datetime, now: datetime, limit: int) -> list[datetime]:
-    """The occurrences from `cursor` to `now`, oldest first; of very many, the latest that a policy can use.
+def _cron(timing: Timing, moment: datetime, *, back: bool) -> Iterator[datetime]:
+    """The occurrences of a cron expression from about `moment` on, or back from it; the first may lie on its wrong side.
 
-    After years of absence, nobody walks every second of them: then the way is back from now.
+    The expression is read on a clock without time zone; what the zone makes of that is settled here, so that it is the
+    same wherever the search begins.
     """
-    from_cursor = occurrences_after(timing, cursor - timedelta(microseconds=1))
-    forward = list(islice(takewhile(lambda moment: moment <= now, from_cursor), MOST_STEPS))
-    if len(forward) < MOST_STEPS:
-        return forward
-    back = islice(_occurrences_back_from(timing, now), limit + int(GRACE.total_seconds()) + 1)
-    return list(takewhile(lambda moment: moment >= cursor, back))[::-1]
-
-
-def _occurrences_back_from(timing: Timing, moment: datetime) -> Iterator[datetime]:
-    """The occurrences not later than `moment`, the latest first; of recurring timings only."""
-    if timing.every is not None:
-        assert timing.start_at is not None
-        latest = timing.start_at + (moment - timing.start_at) // timing.every * timing.every
-        while True:
-            yield latest
-            latest -= timing.every
     assert timing.cron is not None
     assert timing.timezone is not None
-    # The search begins below the moment it is given.
-    origin = moment.astimezone(ZoneInfo(timing.timezone)).replace(microsecond=0)
-    for local in CronSim(timing.cron, origin + timedelta(seconds=1), reverse=True):
-        yield local.astimezone(UTC)
+    zone = ZoneInfo(timing.timezone)
+    local = moment.astimezone(zone).replace(tzinfo=None, microsecond=0, fold=0)
+    # In an hour that the clock shows twice, both of its passes have to be looked at.
+    slack = max(_shift(local, zone), timedelta(0))
+    origin = local + slack + timedelta(seconds=1) if back else local - slack
+    times = CronSim(timing.cron, origin, reverse=back)
+    minute, hour = timing.cron.split()[-5:-3]
+    if minute.startswith("*") or hour.startswith("*"):
+        return _by_elapsed_time(times, zone, back=back)
+    return _by_time_of_day(times, zone)
+
+
+def _by_time_of_day(times: Iterable[datetime], zone: ZoneInfo) -> Iterator[datetime]:
+    """Local times in UTC. What the clock skips comes right after the change, what it shows twice comes once."""
+    last = None
+    for local in times:
+        shown = local
+        while _shift(shown, zone) < timedelta(0):
+            shown = shown.replace(second=0) + timedelta(minutes=1)
+        occurrence = shown.replace(tzinfo=zone).astimezone(UTC)
+        if occurrence != last:
+            yield occurrence
+        last = occurrence
+
+
+def _by_elapsed_time(times: Iterable[datetime], zone: ZoneInfo, *, back: bool) -> Iterator[datetime]:
+    """Local times in UTC. What the clock skips does not come, what it shows twice comes twice."""
+    other_pass: list[datetime] = []
+    for local in times:
+        shift = _shift(local, zone)
+        if shift < timedelta(0):
+            continue
+        if not shift:
+            yield from other_pass
+            other_pass.clear()
+        yield local.replace(tzinfo=zone, fold=int(back)).astimezone(UTC)
+        if shift:
+            other_pass.append(local.replace(tzinfo=zone, fold=int(not back)).astimezone(UTC))
+    yield from other_pass
+
+
+def _shift(local: datetime, zone: ZoneInfo) -> timedelta:
+    """How far the clock is set back over a local time that it shows twice; negative where it skips it; else zero."""
+    first, second = (local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    assert first is not None
+    assert second is not None
+    return first - second

@@ -7,6 +7,8 @@ import json
 
 from pulsed.errors import InvalidArgument
 
+INT64_MAX = 2**63 - 1
+
 
 def write_token(query: str, cursor: int | str) -> str:
     """The token for the page after `cursor` of a query."""
@@ -21,7 +23,8 @@ def read_token(query: str, token: str, first: int | str) -> int | str:
     try:
         digest, cursor = json.loads(base64.urlsafe_b64decode(token.encode()))
         valid = digest == _digest(query) and type(cursor) is type(first)
-    except (binascii.Error, ValueError, TypeError):
+        valid = valid and (isinstance(cursor, str) or 0 <= cursor <= INT64_MAX)
+    except (binascii.Error, ValueError, TypeError, RecursionError):
         valid = False
     if not valid:
         raise InvalidArgument("page_token", "does not belong to this query; start again without a page_token")

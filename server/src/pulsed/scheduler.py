@@ -7,6 +7,7 @@ what is locked.
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -17,7 +18,7 @@ from pulsed.database import Connection, Database
 from pulsed.dispatcher import Dispatcher
 from pulsed.jobs import Submitted, store_jobs
 from pulsed.loops import Failures
-from pulsed.occurrences import occurrence_id, plan_firing, timing_of
+from pulsed.occurrences import Firing, occurrence_id, plan_firing, timing_of
 from pulsed.schedules import job_of_schedule
 from pulsed.submission import NewJob
 from pulsed.traffic import Traffic
@@ -25,6 +26,10 @@ from pulsed.traffic import Traffic
 logger = logging.getLogger(__name__)
 
 SCHEDULES_AT_ONCE = 100
+# Jobs in one statement: they all carry the schedule's payload.
+JOBS_AT_ONCE = 100
+# How long, in seconds, a schedule that can't be read is left alone.
+SET_ASIDE = 60.0
 
 
 class Scheduler:
@@ -37,6 +42,8 @@ class Scheduler:
         self._traffic = traffic
         self._next_due = float("inf")
         self._changed = asyncio.Event()
+        # Schedules that can't be read here, and until when: they must not stop the others.
+        self._set_aside: dict[uuid.UUID, float] = {}
 
     def due_in(self, seconds: float) -> None:
         """The next schedule falls due then, by the database's word."""
@@ -60,7 +67,9 @@ class Scheduler:
             try:
                 while await self.run_once():
                     pass
-                self._dispatcher.probe_soon()
+                # What is set aside stays due: then the next tick is soon enough.
+                if not self._set_aside:
+                    self._dispatcher.probe_soon()
                 failures.succeeded()
             except Exception as error:
                 await asyncio.sleep(failures.failed(error))
@@ -69,13 +78,18 @@ class Scheduler:
     async def run_once(self) -> bool:
         """Fires what is due, a bounded number of schedules; True if there may be more."""
         fired: list[NewJob] = []
+        loop_now = asyncio.get_running_loop().time()
+        self._set_aside = {id_: until for id_, until in self._set_aside.items() if until > loop_now}
         async with self._database.work.transaction() as connection:
             querier = AsyncQuerier(connection)
             now = await querier.database_now(now=self._clock.now())
             assert now is not None
-            due = await querier.schedule_due(batch_size=SCHEDULES_AT_ONCE, now=self._clock.now())
+            due = await querier.schedule_due(
+                batch_size=SCHEDULES_AT_ONCE, set_aside=list(self._set_aside), now=self._clock.now()
+            )
             for schedule in due:
-                fired += await self._fire(connection, schedule, now)
+                if firing := self._plan(schedule, now):
+                    fired += await self._fire(connection, schedule, firing)
         counts: dict[str, int] = {}
         for job in fired:
             counts[job.topic] = counts.get(job.topic, 0) + 1
@@ -84,26 +98,41 @@ class Scheduler:
         self._dispatcher.ready(counts)
         return len(due) == SCHEDULES_AT_ONCE
 
-    async def _fire(self, connection: Connection, schedule: Schedule, now: datetime) -> Sequence[NewJob]:
+    def _plan(self, schedule: Schedule, now: datetime) -> Firing | None:
+        """What to fire; None if the schedule can't be read, such as a time zone that this server does not know."""
         assert schedule.next_run_at is not None
-        firing = plan_firing(
-            timing_of(schedule),
-            schedule.next_run_at,
-            now,
-            schedule.misfire_policy,
-            schedule.misfire_limit,
-        )
+        policy, limit = schedule.misfire_policy, schedule.misfire_limit
+        try:
+            return plan_firing(timing_of(schedule), schedule.next_run_at, now, policy, limit)
+        except Exception as error:
+            logger.error(
+                "a schedule can't be read, the others go on",
+                extra={"schedule_id": str(schedule.id), "error": f"{type(error).__name__}: {error}"},
+            )
+            self._set_aside[schedule.id] = asyncio.get_running_loop().time() + SET_ASIDE
+            return None
+
+    async def _fire(self, connection: Connection, schedule: Schedule, firing: Firing) -> Sequence[NewJob]:
         stored: list[NewJob] = []
-        # One by one: an occurrence that a unique key keeps out must not keep out the next one's look at the key.
-        for occurrence in firing.occurrences:
-            job = job_of_schedule(schedule, occurrence_id(schedule.id, occurrence), occurrence)
-            (result,) = await store_jobs(connection, [job], self._clock)
-            if isinstance(result, Submitted) and not result.existing:
-                stored.append(job)
+        last_fired_at = None
+        for start in range(0, len(firing.occurrences), JOBS_AT_ONCE):
+            occurrences = firing.occurrences[start : start + JOBS_AT_ONCE]
+            jobs = [
+                job_of_schedule(schedule, occurrence_id(schedule.id, occurrence), occurrence)
+                for occurrence in occurrences
+            ]
+            results = await store_jobs(connection, jobs, self._clock)
+            for occurrence, job, result in zip(occurrences, jobs, results, strict=True):
+                # An occurrence that a unique key keeps out did not fire.
+                if isinstance(result, Submitted) and result.id == job.id:
+                    last_fired_at = occurrence
+                    if not result.existing:
+                        stored.append(job)
+        assert schedule.next_run_at is not None
         await AsyncQuerier(connection).schedule_advance(
             id=schedule.id,
             seen_next_run_at=schedule.next_run_at,
             next_run_at=firing.next_run_at,
-            last_fired_at=firing.occurrences[-1] if firing.occurrences else None,
+            last_fired_at=last_fired_at,
         )
         return stored

@@ -19,7 +19,7 @@ from pulsed.database import Connection, Database
 from pulsed.dispatcher import Dispatcher
 from pulsed.errors import AlreadyExists, InvalidArgument, NotFound
 from pulsed.jobs import Submitted, store_jobs
-from pulsed.occurrences import Timing, next_occurrence, timing_of
+from pulsed.occurrences import GRACE, Timing, next_occurrence, timing_of
 from pulsed.submission import JobPolicy, NewJob, read_policy, write_extra
 from pulsed.validation import (
     LONGEST,
@@ -160,9 +160,12 @@ def _check_cron(field: str, expression: str, zone: str) -> None:
             f"{field}.cron.timezone", f"{zone!r} is not a known time zone such as Europe/Berlin"
         ) from None
     try:
-        CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001
+        # The calendar repeats itself after 28 years; the search ends after fifty.
+        first = next(CronSim(expression, datetime(2000, 1, 1)), None)  # noqa: DTZ001
     except CronSimError as error:
         raise InvalidArgument(f"{field}.cron.expression", f"{expression!r} is not a cron expression: {error}") from None
+    if first is None:
+        raise InvalidArgument(f"{field}.cron.expression", f"{expression!r} never comes")
 
 
 def job_of_schedule(schedule: Schedule, job_id: uuid.UUID, occurrence: datetime | None) -> NewJob:
@@ -210,8 +213,8 @@ class Schedules:
         """Stores a schedule; the same again answers with what is there."""
         async with self._database.operator.transaction() as connection:
             querier = AsyncQuerier(connection)
-            definition, next_run_at = await self._first_run(connection, definition)
-            columns = definition.columns(next_run_at)
+            begun, next_run_at = await self._first_run(connection, definition)
+            columns = begun.columns(next_run_at)
             schedule = await querier.schedule_insert(id=schedule_id, now=self._clock.now(), **columns)
             if schedule is None:
                 schedule = await querier.schedule_get(id=schedule_id)
@@ -226,8 +229,11 @@ class Schedules:
         """Replaces the definition; the next occurrence is counted from now."""
         try:
             async with self._database.operator.transaction() as connection:
-                definition, next_run_at = await self._first_run(connection, definition)
-                columns = definition.columns(next_run_at)
+                begun, next_run_at = await self._first_run(connection, definition)
+                if begun.timing.kind is ScheduleKind.AT:
+                    # A moment that is over may have fired long ago; one that is just over has its job, or gets it now.
+                    next_run_at = next_occurrence(begun.timing, await self._now(connection) - GRACE)
+                columns = begun.columns(next_run_at)
                 schedule = await AsyncQuerier(connection).schedule_update(
                     id=schedule_id, now=self._clock.now(), **columns
                 )
@@ -320,6 +326,6 @@ def _same(schedule: Schedule, definition: Definition) -> bool:
     wanted: dict[str, object] = {**definition.columns(None)}
     wanted["metadata"] = definition.policy.metadata
     stored["metadata"] = json.loads(schedule.metadata) if schedule.metadata else None
-    own_start = definition.timing.kind is ScheduleKind.EVERY
+    own_start = definition.timing.kind is ScheduleKind.EVERY and definition.timing.start_at is None
     ignored = {"next_run_at", "start_at"} if own_start else {"next_run_at"}
     return all(stored[name] == value for name, value in wanted.items() if name not in ignored)

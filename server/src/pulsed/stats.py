@@ -21,6 +21,8 @@ from pulsed.clock import Clock
 from pulsed.database import Database
 
 FINISHED_COUNTED = 10_000
+# How recent traffic has to be for its topic to be listed.
+RECENT = timedelta(hours=1)
 LEAST_AGE = 1.0
 AGE_FACTOR = 10
 
@@ -85,6 +87,9 @@ class Stats:
             running = await querier.stats_running()
             finished = await querier.stats_finished(max_rows=FINISHED_COUNTED)
             completed = await querier.stats_completed_estimate()
+            known = await querier.stats_known_topics(span=RECENT, now=self._clock.now())
+        for name in known:
+            topics[name] = TopicSnapshot()
         for row in waiting:
             topic = topics[row.topic]
             topic.statuses[row.status] += row.jobs

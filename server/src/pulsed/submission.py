@@ -12,13 +12,14 @@ from pulsed.errors import InvalidArgument
 from pulsed.identifiers import new_id, parse_id
 from pulsed.validation import (
     DAY,
-    INT32_MAX,
     LONGEST,
     check_content_type,
     check_count,
     check_duration,
     check_metadata,
+    check_moment,
     check_payload,
+    check_priority,
     check_tags,
     check_text,
     check_topic,
@@ -76,7 +77,7 @@ def read_submission(field: str, submission: JobSubmission | None, *, max_payload
         content_type,
         policy.priority,
         policy.max_attempts,
-        submission.run_at,
+        check_moment(f"{field}.run_at", submission.run_at),
         check_duration(f"{field}.delay", submission.delay, longest=LONGEST),
         None if policy is PLAIN else write_extra(policy),
         policy.unique_key,
@@ -89,8 +90,8 @@ def read_policy(field: str, options: JobOptions | None) -> JobPolicy:
         return PLAIN
     kind, base, cap, jitter = _read_backoff(f"{field}.backoff", options.backoff)
     unique_key, unique_period = _read_unique(f"{field}.unique", options.unique)
-    policy = JobPolicy(
-        options.priority,
+    return JobPolicy(
+        check_priority(f"{field}.priority", options.priority),
         check_count(f"{field}.max_attempts", options.max_attempts, most=1000, default=DEFAULT_MAX_ATTEMPTS),
         kind,
         base,
@@ -103,9 +104,6 @@ def read_policy(field: str, options: JobOptions | None) -> JobPolicy:
         list(check_tags(f"{field}.tags", options.tags)) or None,
         dict(check_metadata(f"{field}.metadata", options.metadata)) or None,
     )
-    if not -INT32_MAX <= policy.priority <= INT32_MAX:
-        raise InvalidArgument(f"{field}.priority", f"{policy.priority} is out of range")
-    return policy
 
 
 def write_extra(policy: JobPolicy, **more: str | float) -> str | None:

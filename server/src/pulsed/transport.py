@@ -82,7 +82,10 @@ class BoundedStream(Generic[Request, Response]):
             raise InvalidArgument("request", "is truncated") from None
         if len(data) != length:
             raise InvalidArgument("request", "is truncated")
-        request: Request = self._codec.decode(data, self._request_type)
+        try:
+            request: Request = self._codec.decode(data, self._request_type)
+        except CodecError as error:
+            raise InvalidArgument("request", str(error)) from None
         return request
 
 
@@ -134,8 +137,6 @@ def write_error(method: str, error: Exception) -> GRPCError:
         return error
     if isinstance(error, RequestError):
         return GRPCError(STATUSES[type(error)], str(error))
-    if isinstance(error, CodecError):
-        return GRPCError(Status.INVALID_ARGUMENT, f"request: {error}")
     logger.error("call failed", extra={"method": method}, exc_info=error)
     return GRPCError(Status.INTERNAL, "the server failed; its log says why")
 

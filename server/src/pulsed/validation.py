@@ -4,12 +4,15 @@ Each function returns the checked value or raises InvalidArgument, which names t
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pulsed.errors import InvalidArgument
 
 LONGEST = timedelta(days=366)
 DAY = timedelta(days=1)
+# The driver takes the ends of Python's calendar for infinite, and nothing can be reckoned with that.
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 INT32_MAX = 2**31 - 1
 JSON = "application/json"
 
@@ -46,6 +49,20 @@ def check_duration(
             field, f"is {value.total_seconds():g} s, at most {longest.total_seconds():g} s are allowed"
         )
     return value
+
+
+def check_moment(field: str, value: datetime | None) -> datetime | None:
+    """A moment that can be reckoned with, or nothing."""
+    if value is not None and not EARLIEST <= value < LATEST:
+        raise InvalidArgument(field, f"is {value:%Y-%m-%d}, it must be from {EARLIEST.year} to {LATEST.year}")
+    return value
+
+
+def check_priority(field: str, priority: int) -> int:
+    """A priority whose negative is one too."""
+    if not -INT32_MAX <= priority <= INT32_MAX:
+        raise InvalidArgument(field, f"{priority} is out of range")
+    return priority
 
 
 def check_required(field: str, value: datetime | None) -> datetime:

@@ -38,8 +38,9 @@ DELETE FROM schedules WHERE schedules.id = $1
 SCHEDULE_DUE: Final = """-- name: ScheduleDue :many
 SELECT id, name, kind, start_at, every, cron, timezone, misfire_policy, misfire_limit, paused, next_run_at, last_fired_at, created_at, updated_at, topic, payload, content_type, priority, max_attempts, backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata FROM schedules
 WHERE NOT schedules.paused AND schedules.next_run_at <= coalesce($1::timestamptz, now())
+  AND schedules.id <> ALL($2::uuid[])
 ORDER BY schedules.next_run_at
-LIMIT $2::integer
+LIMIT $3::integer
 FOR UPDATE SKIP LOCKED
 """
 
@@ -188,12 +189,16 @@ class AsyncQuerier:
         self,
         *,
         now: datetime.datetime | None,
+        set_aside: Sequence[uuid.UUID],
         batch_size: int,
     ) -> list[models.Schedule]:
-        """Schedules to fire, the longest due first, locked. Served by schedules_due; SKIP LOCKED lets replicas share the work."""
+        """Schedules to fire, the longest due first, locked; those that the caller can't read, @set_aside, are left to others. Served by
+        schedules_due; SKIP LOCKED lets replicas share the work.
+        """
         records = await self._connection.fetch(
             SCHEDULE_DUE,
             now,
+            set_aside,
             batch_size,
             timeout=self._timeout,
         )

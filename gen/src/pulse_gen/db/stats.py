@@ -91,6 +91,14 @@ class StatsFinishedRow(NamedTuple):
     jobs: int
 
 
+STATS_KNOWN_TOPICS: Final = """-- name: StatsKnownTopics :many
+SELECT schedules.topic FROM schedules
+UNION
+SELECT topic_minutes.topic FROM topic_minutes
+WHERE topic_minutes.minute >= coalesce($1::timestamptz, now()) - $2::interval
+"""
+
+
 STATS_RUNNING: Final = """-- name: StatsRunning :many
 SELECT jobs.topic, count(*) AS jobs FROM jobs WHERE jobs.status = 'RUNNING' GROUP BY jobs.topic
 """
@@ -226,6 +234,21 @@ class AsyncQuerier:
             )
             for record in records
         ]
+
+    async def stats_known_topics(
+        self,
+        *,
+        now: datetime.datetime | None,
+        span: datetime.timedelta,
+    ) -> list[str]:
+        """Topics that schedules submit to, or that had traffic within @span."""
+        records = await self._connection.fetch(
+            STATS_KNOWN_TOPICS,
+            now,
+            span,
+            timeout=self._timeout,
+        )
+        return [record[0] for record in records]
 
     async def stats_running(self) -> list[StatsRunningRow]:
         """What runs, by topic. The RUNNING part of jobs_status."""

@@ -36,6 +36,7 @@ from pulse_gen.rpc.pulse.v1 import (
     UpdateJobsPriorityRequest,
     UpdateJobsPriorityResponse,
 )
+from pulse_gen.rpc.pulse.v1 import JobStatus as WireStatus
 from pulsed.errors import AlreadyExists, InvalidArgument
 from pulsed.explain import explain_job
 from pulsed.filters import END, Filter, JobFinder, check_json
@@ -46,7 +47,7 @@ from pulsed.pause import PauseGate
 from pulsed.rpc.convert import STATUS_TO_WIRE, read_status, write_job, write_job_summary
 from pulsed.stats import Stats
 from pulsed.submission import read_submission
-from pulsed.validation import check_batch, check_count, check_text, check_topic
+from pulsed.validation import check_batch, check_count, check_priority, check_tags, check_text, check_topic
 
 MOST_COUNTED = 10_000
 
@@ -140,7 +141,8 @@ class JobService(JobServiceBase):
 
     async def update_job_priority(self, message: UpdateJobPriorityRequest) -> UpdateJobPriorityResponse:
         job_id = parse_id("job_id", message.job_id)
-        if not await self._jobs.set_priority([job_id], message.priority):
+        priority = check_priority("priority", message.priority)
+        if not await self._jobs.set_priority([job_id], priority):
             raise await self._jobs.refuse(job_id, "re-prioritised")
         return UpdateJobPriorityResponse()
 
@@ -163,8 +165,10 @@ class JobService(JobServiceBase):
         return DeleteJobsResponse(affected=affected, more=more)
 
     async def update_jobs_priority(self, message: UpdateJobsPriorityRequest) -> UpdateJobsPriorityResponse:
+        priority = check_priority("priority", message.priority)
+
         async def set_priority(ids: Sequence[uuid.UUID]) -> int:
-            return await self._jobs.set_priority(ids, message.priority)
+            return await self._jobs.set_priority(ids, priority)
 
         waiting = (JobStatus.PENDING, JobStatus.RETRYING)
         affected, more = await self._bulk(message.filter, message.limit, waiting, set_priority)
@@ -195,12 +199,13 @@ def read_filter(message: JobFilter | None) -> Filter:
         raise InvalidArgument("filter.job_ids", "has more than 1000 entries")
     if len(message.topics) > 1000:
         raise InvalidArgument("filter.topics", "has more than 1000 entries")
-    statuses = [read_status("filter.statuses", status) for status in message.statuses]
+    any_status = not message.statuses or WireStatus.UNSPECIFIED in message.statuses
+    statuses = JobStatus if any_status else [read_status("filter.statuses", status) for status in message.statuses]
     return Filter(
-        statuses=sorted(set(statuses or JobStatus)),
+        statuses=sorted(set(statuses)),
         ids=[parse_id("filter.job_ids", job_id) for job_id in message.job_ids] or None,
         topics=[check_topic("filter.topics", topic) for topic in message.topics] or None,
-        tags=[check_text("filter.tags", tag, longest=100) for tag in message.tags] or None,
+        tags=check_tags("filter.tags", message.tags) or None,
         schedule_id=_optional_id("filter.schedule_id", message.schedule_id),
         worker_id=_optional_id("filter.worker_id", message.worker_id),
         error_contains=check_text("filter.error_contains", message.error_contains, longest=1000) or None,

@@ -1,6 +1,8 @@
 """ScheduleService."""
 
+from contextlib import suppress
 from itertools import islice
+from zoneinfo import ZoneInfoNotFoundError
 
 from pulse_gen.db import models
 from pulse_gen.rpc.pulse.v1 import (
@@ -111,6 +113,8 @@ class ScheduleService(ScheduleServiceBase):
 def _write(schedule: models.Schedule) -> Schedule:
     upcoming = []
     if schedule.next_run_at is not None:
-        later = occurrences_after(timing_of(schedule), schedule.next_run_at)
-        upcoming = [schedule.next_run_at, *islice(later, UPCOMING - 1)]
+        upcoming = [schedule.next_run_at]
+        # A zone that this server does not know must not hide the schedule, nor the rest of a list.
+        with suppress(ZoneInfoNotFoundError):
+            upcoming += islice(occurrences_after(timing_of(schedule), schedule.next_run_at), UPCOMING - 1)
     return write_schedule(schedule, upcoming)

@@ -156,13 +156,14 @@ def _write_total(snapshot: Snapshot, minutes: Sequence[TopicMinute], window: tim
         if counts.oldest_seconds is not None:
             total.oldest_seconds = max(counts.oldest_seconds, total.oldest_seconds or 0.0)
     stats = _write_topic_stats("", total, minutes, snapshot.taken_at, window)
-    stats.counts.append(
-        StatusCount(
-            status=STATUS_TO_WIRE[JobStatus.COMPLETED],
-            count=snapshot.completed_estimate,
-            estimated=True,
+    if snapshot.completed_estimate:
+        stats.counts.append(
+            StatusCount(
+                status=STATUS_TO_WIRE[JobStatus.COMPLETED],
+                count=snapshot.completed_estimate,
+                estimated=True,
+            )
         )
-    )
     return stats
 
 

@@ -1,0 +1,3 @@
+"""The operator's command line of pulse."""
+
+__version__ = "0.1.0"

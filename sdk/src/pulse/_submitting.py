@@ -1,0 +1,188 @@
+"""From arguments and options to stored jobs."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol, TypeVar, Unpack
+
+from pulse._connection import Connection
+from pulse._errors import InvalidArgument
+from pulse._ids import new_id, new_ids
+from pulse._middleware import Middleware
+from pulse._models import Submitted
+from pulse._options import (
+    ENQUEUE_OPTIONS,
+    SUBMIT_OPTIONS,
+    EnqueueOptions,
+    SubmitOptions,
+    check_names,
+    merge_options,
+    write_options,
+    write_start,
+)
+from pulse._payload import JSON, encode_unknown
+from pulse._task import Task
+from pulse_gen.rpc.pulse.v1 import (
+    JobServiceStub,
+    JobSubmission,
+    SubmitJobRequest,
+    SubmitJobsRequest,
+)
+
+Args = TypeVar("Args")
+
+MOST_A_CALL = 10_000
+# A chunk is cut short when its payloads reach this, well below the 16 MiB that a server reads by default.
+BYTES_A_CALL = 4 << 20
+
+
+class Sink(Protocol):
+    """Where submissions go. `pulse.testing` puts another in the place of the server."""
+
+    async def submit(self, jobs: Sequence[JobSubmission]) -> list[Submitted]:
+        """Store all of them or none; the results are in their order."""
+
+
+class ServerSink:
+    """The server. Every submission carries an id, so a repeat after a broken connection is harmless."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def submit(self, jobs: Sequence[JobSubmission]) -> list[Submitted]:
+        """Store all of them or none."""
+        if len(jobs) == 1:
+            # The server groups lone submits into one transaction; a batch is a transaction of its own.
+            answer = await self._connection.call(
+                JobServiceStub, JobServiceStub.submit_job, SubmitJobRequest(job=jobs[0]), repeatable=True
+            )
+            return [Submitted(job_id=answer.job_id, existing=answer.existing)]
+        answers = await self._connection.call(
+            JobServiceStub, JobServiceStub.submit_jobs, SubmitJobsRequest(jobs=list(jobs)), repeatable=True
+        )
+        return [Submitted(job_id=result.job_id, existing=result.existing) for result in answers.results]
+
+
+class Submitting:
+    """The producer's part of the client."""
+
+    _sink: Sink
+    _tasks: dict[str, Task[Any]]
+    _middleware: tuple[Middleware, ...]
+
+    async def enqueue(self, task: Task[Args] | str, args: Args | None = None, **options: Unpack[SubmitOptions]) -> str:
+        """Store one job and return its id; once this returns, the job will run.
+
+        `task` is a task or its name. A task that this process knows checks the arguments and gives its options as
+        defaults; any other name takes what can be written as JSON, or bytes. Where a unique key is taken, the id is
+        that of the job that holds it; `submit` tells the difference.
+        """
+        return (await self.submit(task, args, **options)).job_id
+
+    async def submit(
+        self, task: Task[Args] | str, args: Args | None = None, **options: Unpack[SubmitOptions]
+    ) -> Submitted:
+        """Like `enqueue`, and says whether the job was there already."""
+        check_names(options, SUBMIT_OPTIONS)
+        topic, known = self.find_task(task)
+        payload, content_type = encode_args(topic, known, args)
+        merged = self._merge(topic, known, options)
+        run_at, delay = write_start(merged)
+        job = JobSubmission(
+            job_id=options.get("job_id") or new_id(),
+            topic=topic,
+            payload=payload,
+            content_type=options.get("content_type") or content_type,
+            options=write_options(merged),
+            run_at=run_at,
+            delay=delay,
+        )
+        return (await self._sink.submit([job]))[0]
+
+    async def enqueue_many(
+        self,
+        task: Task[Args] | str,
+        items: Iterable[Args],
+        *,
+        chunk_size: int = 1000,
+        on_progress: Callable[[int], None] | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[str]:
+        """Store one job for each item, in order, with the same options; their ids.
+
+        They travel in chunks, each stored whole or not at all; `on_progress` is told how many are stored so far.
+        An error ends it: what was stored before stays.
+        """
+        check_names(options, ENQUEUE_OPTIONS)
+        if not 1 <= chunk_size <= MOST_A_CALL:
+            raise InvalidArgument(f"chunk_size: {chunk_size} is not from 1 to {MOST_A_CALL}")
+        topic, known = self.find_task(task)
+        merged = self._merge(topic, known, options)
+        shared = {"options": write_options(merged)}
+        shared["run_at"], shared["delay"] = write_start(merged)
+        ids: list[str] = []
+        iterator = iter(items)
+        chunk = _next_chunk(topic, known, iterator, chunk_size, shared)
+        while chunk:
+            # The next chunk is written while the server stores this one.
+            storing = asyncio.ensure_future(self._sink.submit(chunk))
+            try:
+                await asyncio.sleep(0)
+                chunk = _next_chunk(topic, known, iterator, chunk_size, shared)
+                ids += [result.job_id for result in await storing]
+            except BaseException:
+                storing.cancel()
+                await asyncio.gather(storing, return_exceptions=True)
+                raise
+            if on_progress is not None:
+                on_progress(len(ids))
+        return ids
+
+    def find_task(self, task: Task[Any] | str) -> tuple[str, Task[Any] | None]:
+        """The topic, and the task if this process knows it."""
+        if isinstance(task, Task):
+            return task.name, task
+        if not isinstance(task, str) or not task:
+            raise InvalidArgument(f"{task!r} is not a task or the name of one; decorate it with @p.task(name) first")
+        return task, self._tasks.get(task)
+
+    def _merge(self, topic: str, known: Task[Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        merged = merge_options(known.options if known else {}, options)
+        if self._middleware:
+            metadata = dict(merged.get("metadata", {}))
+            for layer in self._middleware:
+                layer.on_enqueue(topic, metadata)
+            if metadata:
+                merged["metadata"] = metadata
+        return merged
+
+
+def encode_args(topic: str, known: Task[Any] | None, args: Any) -> tuple[bytes, str]:
+    """Payload and content type."""
+    if known is None:
+        return encode_unknown(topic, args)
+    payload = known.signature.payload
+    return payload.encode(args), payload.content_type
+
+
+def _next_chunk(
+    topic: str, known: Task[Any] | None, items: Iterable[Any], size: int, shared: dict[str, Any]
+) -> list[JobSubmission]:
+    payloads: list[tuple[bytes, str]] = []
+    total = 0
+    for item in islice(items, size):
+        payload = encode_args(topic, known, item)
+        payloads.append(payload)
+        total += len(payload[0])
+        if total >= BYTES_A_CALL:
+            break
+    return [
+        JobSubmission(
+            job_id=job_id,
+            topic=topic,
+            payload=payload,
+            content_type="" if content_type == JSON else content_type,  # the contract's default
+            **shared,
+        )
+        for job_id, (payload, content_type) in zip(new_ids(len(payloads)), payloads, strict=True)
+    ]

@@ -1,0 +1,3 @@
+"""The dashboard of pulse."""
+
+__version__ = "0.1.0"
