@@ -28,9 +28,7 @@ STATUS_TO_WIRE = {status: wire.JobStatus[status.value] for status in JobStatus}
 STATUS_FROM_WIRE = {value: key for key, value in STATUS_TO_WIRE.items()}
 MISFIRE_TO_WIRE = {policy: wire.MisfirePolicy[policy.value] for policy in MisfirePolicy}
 MISFIRE_FROM_WIRE = {value: key for key, value in MISFIRE_TO_WIRE.items()}
-HOLD_FROM_WIRE = {
-    wire.HoldReason[reason.value]: reason for reason in HoldReason if reason is not HoldReason.UNKNOWN
-}
+HOLD_FROM_WIRE = {wire.HoldReason[reason.value]: reason for reason in HoldReason if reason is not HoldReason.UNKNOWN}
 
 # A message of the contract always carries these moments; one that does not is read as the beginning of time.
 _NEVER = datetime.fromtimestamp(0, UTC)

@@ -141,4 +141,4 @@ def translate_error(error: Exception, address: str) -> PulseError:
             f"can't reach a pulse server at {address}: {error.strerror or error}; is pulsed running there? "
             "PULSE_ADDR, or the first argument of Pulse, says where to look"
         )
-    return Unavailable(f"the connection to {address} broke: {error or type(error).__name__}; try again")
+    return Unavailable(f"the connection to {address} broke: {str(error) or type(error).__name__}; try again")

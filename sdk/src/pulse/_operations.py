@@ -73,9 +73,7 @@ class JobOperations:
         """One page of `list_jobs`, for those who keep the place themselves."""
         request = wire.ListJobsRequest(filter=write_filter(conditions), page_size=page_size, page_token=page_token)
         answer = await self._connection.call(JobServiceStub, JobServiceStub.list_jobs, request, repeatable=True)
-        return Page(
-            items=tuple(read_job(job) for job in answer.jobs), next_page_token=answer.next_page_token or None
-        )
+        return Page(items=tuple(read_job(job) for job in answer.jobs), next_page_token=answer.next_page_token or None)
 
     async def count_jobs(self, *, limit: int | None = None, **conditions: Unpack[JobFilter]) -> JobCount:
         """How many jobs match, counted up to `limit`, at most 10,000."""

@@ -115,9 +115,7 @@ def merge_options(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def check_names(options: Mapping[str, Any], allowed: frozenset[str]) -> None:
     """A misspelt option is an error, not a default."""
     if unknown := options.keys() - allowed:
-        raise InvalidArgument(
-            f"unknown option {', '.join(sorted(unknown))}; known are {', '.join(sorted(allowed))}"
-        )
+        raise InvalidArgument(f"unknown option {', '.join(sorted(unknown))}; known are {', '.join(sorted(allowed))}")
 
 
 TASK_OPTIONS = frozenset(TaskOptions.__annotations__)
@@ -154,13 +152,13 @@ def check_moment(name: str, value: object) -> datetime:
     return value
 
 
-def _write_priority(value: int) -> int:
+def _write_priority(value: object) -> int:
     if not isinstance(value, int) or value not in _INT32:
         raise InvalidArgument(f"priority: {value!r} is not a whole number of 32 bits")
     return value
 
 
-def _write_max_attempts(value: int) -> int:
+def _write_max_attempts(value: object) -> int:
     if not isinstance(value, int) or not 1 <= value <= 1000:
         raise InvalidArgument(f"max_attempts: {value!r} is not a whole number from 1 to 1000")
     return value
@@ -194,7 +192,7 @@ def _write_tags(value: Sequence[str]) -> list[str]:
     return list(value)
 
 
-def _write_metadata(value: Mapping[str, str]) -> dict[str, str]:
+def _write_metadata(value: Mapping[Any, Any]) -> dict[str, str]:
     metadata = dict(value)
     if not all(isinstance(key, str) and isinstance(text, str) for key, text in metadata.items()):
         raise InvalidArgument("metadata: keys and values are strings")

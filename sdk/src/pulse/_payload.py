@@ -43,9 +43,7 @@ class JsonPayload:
             payload = self._dump(args, by_alias=True, round_trip=True, warnings="error")
             self.decode(payload)
         except pydantic.ValidationError as error:
-            raise InvalidPayload(
-                f"arguments of {self._task!r} don't fit {self._expected}: {describe(error)}"
-            ) from None
+            raise InvalidPayload(f"arguments of {self._task!r} don't fit {self._expected}: {describe(error)}") from None
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidPayload(f"arguments of {self._task!r} can't be written as JSON: {error}") from None
         return payload
@@ -74,6 +72,10 @@ class BytesPayload:
         """The arguments."""
         return payload
 
+    def explain(self, error: pydantic.ValidationError) -> str:
+        """Why a payload does not fit: bytes always do."""
+        return str(error)
+
 
 class NoPayload:
     """A task without arguments. Whatever a payload holds is left alone."""
@@ -92,6 +94,10 @@ class NoPayload:
     @staticmethod
     def decode(payload: bytes) -> None:
         """Nothing."""
+
+    def explain(self, error: pydantic.ValidationError) -> str:
+        """Why a payload does not fit: it is not looked at."""
+        return str(error)
 
 
 Payload = JsonPayload | BytesPayload | NoPayload

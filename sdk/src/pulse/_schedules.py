@@ -118,9 +118,7 @@ class ScheduleOperations(Submitting):
     async def pause_schedule(self, schedule_id: str) -> None:
         """Stop it from firing; occurrences that pass meanwhile are not made up for."""
         request = wire.PauseScheduleRequest(schedule_id=schedule_id)
-        await self._connection.call(
-            ScheduleServiceStub, ScheduleServiceStub.pause_schedule, request, repeatable=True
-        )
+        await self._connection.call(ScheduleServiceStub, ScheduleServiceStub.pause_schedule, request, repeatable=True)
 
     async def resume_schedule(self, schedule_id: str) -> datetime | None:
         """Let it fire again; its next occurrence, or None if it has no more."""
@@ -165,9 +163,7 @@ class ScheduleOperations(Submitting):
         answer = await self._connection.call(
             ScheduleServiceStub, ScheduleServiceStub.list_schedule_fires, request, repeatable=True
         )
-        return Page(
-            items=tuple(read_job(job) for job in answer.jobs), next_page_token=answer.next_page_token or None
-        )
+        return Page(items=tuple(read_job(job) for job in answer.jobs), next_page_token=answer.next_page_token or None)
 
     def _define(
         self,

@@ -118,7 +118,7 @@ class Submitting:
             raise InvalidArgument(f"chunk_size: {chunk_size} is not from 1 to {MOST_A_CALL}")
         topic, known = self.find_task(task)
         merged = self._merge(topic, known, options)
-        shared = {"options": write_options(merged)}
+        shared: dict[str, Any] = {"options": write_options(merged)}
         shared["run_at"], shared["delay"] = write_start(merged)
         ids: list[str] = []
         iterator = iter(items)
@@ -138,7 +138,7 @@ class Submitting:
                 on_progress(len(ids))
         return ids
 
-    def find_task(self, task: Task[Any] | str) -> tuple[str, Task[Any] | None]:
+    def find_task(self, task: object) -> tuple[str, Task[Any] | None]:
         """The topic, and the task if this process knows it."""
         if isinstance(task, Task):
             return task.name, task

@@ -10,7 +10,7 @@ from pulse._enums import MisfirePolicy
 from pulse._errors import TaskError
 from pulse._job import Job
 from pulse._models import ScheduleInfo
-from pulse._options import EnqueueOptions, SubmitOptions, TaskOptions, check_names, TASK_OPTIONS, write_options
+from pulse._options import TASK_OPTIONS, EnqueueOptions, SubmitOptions, TaskOptions, check_names, write_options
 from pulse._payload import BytesPayload, JsonPayload, NoPayload, Payload
 from pulse._timing import Timing
 
@@ -75,9 +75,7 @@ class Task(Generic[Args]):
         **options: Unpack[EnqueueOptions],
     ) -> list[str]:
         """Store many jobs of this task; see `Pulse.enqueue_many`."""
-        return await self._client.enqueue_many(
-            self, items, chunk_size=chunk_size, on_progress=on_progress, **options
-        )
+        return await self._client.enqueue_many(self, items, chunk_size=chunk_size, on_progress=on_progress, **options)
 
     async def schedule(
         self,

@@ -61,9 +61,7 @@ class Heartbeats:
         """One call for all; stops what is lost or canceled."""
         sent_at = self._loop.time()
         request = HeartbeatRequest(worker_id=self._worker_id, held=self._held.references())
-        answer = await self._connection.call(
-            WorkerServiceStub, WorkerServiceStub.heartbeat, request, timeout=timeout
-        )
+        answer = await self._connection.call(WorkerServiceStub, WorkerServiceStub.heartbeat, request, timeout=timeout)
         self._held.renewed(sent_at)
         if answer.lost:
             # Those whose report is on its way are among them; the handlers' side knows none of these.

@@ -115,6 +115,11 @@ class Runner:
         """Until nothing is queued and nothing runs."""
         await self._idle.wait()
 
+    async def wait_unwound(self) -> None:
+        """Until no async handler runs."""
+        while slots := {attempt.slot for attempt in self.active.values() if not attempt.in_pool}:
+            await asyncio.wait(slots)
+
     def close(self) -> None:
         """No more jobs will come."""
         self._threads.close()

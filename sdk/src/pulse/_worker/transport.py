@@ -71,6 +71,7 @@ class Transport:
         self._watch = watch
         self._receiver: Receiver
         self._home = asyncio.get_running_loop()
+        self._running: Future[None] = Future()
         self._ready: Future[None] = Future()
         self.ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run_thread, name="pulse transport", daemon=True)
@@ -78,9 +79,13 @@ class Transport:
     # For the handlers' thread.
 
     async def start(self, receiver: Receiver) -> None:
-        """Start the thread and wait for the first connection; raises if there can't be one."""
+        """Start the thread, which then connects."""
         self._receiver = receiver
         self._thread.start()
+        await asyncio.wrap_future(self._running)
+
+    async def connected(self) -> None:
+        """Until the first connection; raises if there can't be one."""
         await asyncio.wrap_future(self._ready)
 
     def report(self, result: JobResult) -> None:
@@ -113,7 +118,7 @@ class Transport:
                 runner.run(self._run())
         except BaseException as error:
             failure = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
-            for future in (self._ready, self.ended):
+            for future in (self.ended, self._running, self._ready):
                 if not future.done():
                     future.set_exception(failure)
         else:
@@ -126,12 +131,12 @@ class Transport:
         self._reporter = Reporter(self._connection, self.worker_id, self._held)
         self._heartbeats = Heartbeats(self._connection, self.worker_id, self._held, self._stop_attempts)
         self._finished = asyncio.Event()
+        self._running.set_result(None)
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._stream = tasks.create_task(self._keep_streaming())
                 others = [
-                    tasks.create_task(work)
-                    for work in (self._reporter.run(), self._heartbeats.run(), self._watch())
+                    tasks.create_task(work) for work in (self._reporter.run(), self._heartbeats.run(), self._watch())
                 ]
                 await self._finished.wait()
                 for task in (self._stream, *others):
@@ -189,7 +194,8 @@ class Transport:
             host=f"{socket.gethostname()[:200]}:{os.getpid()}",
             version=f"pulse-sdk/{__version__} python/{platform.python_version()}",
         )
-        async with aclosing(self._connection.stub(WorkerServiceStub).stream_jobs(request)) as messages:
+        stream: Any = self._connection.stub(WorkerServiceStub).stream_jobs(request)
+        async with aclosing(stream) as messages:
             async for message in messages:
                 yield message
 

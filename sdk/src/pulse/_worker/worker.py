@@ -60,6 +60,7 @@ class Worker:
         with _signals(self._note_stop) if handle_signals else _nothing():
             try:
                 await self._transport.start(self._runner)
+                await self._until(self._stop, self._transport.connected())
                 await self._until(self._stop)
                 logger.info("draining", extra={"running": len(self._runner.active)})
                 await self._transport.close_stream()
