@@ -114,11 +114,10 @@ def banner(env: Mapping[str, str], dashboard: str | None) -> str:
     rows += [f"  metrics     http://{env['PULSE_METRICS_ADDR']}/metrics"]
     rows += [f"  dashboard   http://{dashboard}"] if dashboard else []
     rows += [f"  worker      {DEMO / 'worker.py'}", f"  producer    {DEMO / 'producer.py'}"]
-    if find_spec("pulse_cli.__main__"):
-        pulse = f"PULSE_ADDR={env['PULSE_ADDR']} {BIN / 'pulse'}"
-        rows += ["", "Try in another terminal:"]
-        rows += [f"  {pulse} stats", f"  {pulse} jobs list"]
-        rows += [f"  {pulse} dispatch pause, and look at what waits; then dispatch resume"]
+    rows += ["", "Try this in another terminal, and watch the worker:", f"  cd {REPO}"]
+    rows += [f"  PULSE_ADDR={env['PULSE_ADDR']} {BIN.relative_to(REPO)}/python -m asyncio"]
+    rows += ["  >>> import pulse", "  >>> p = pulse.Pulse()"]
+    rows += ["  >>> await p.pause_dispatch(reason='lunch')", "  >>> await p.resume_dispatch()"]
     return "\n".join(["", "pulse is up. Ctrl-C ends it.", *rows, ""])
 
 
@@ -141,7 +140,7 @@ async def run() -> None:
         await until_listening(server, server_address)
         programs = [server]
         dashboard = None
-        if find_spec("pulse_ui.__main__"):
+        if find_spec("pulse_ui.app"):
             dashboard = env["PULSE_UI_ADDR"] = free_address(8080)
             programs.append(await start("dashboard", BIN / "pulse-ui"))
             await until_listening(programs[-1], dashboard)

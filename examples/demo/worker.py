@@ -5,6 +5,7 @@ and then a card that is declined for good.
 """
 
 import asyncio
+import logging
 import random
 import time
 
@@ -43,21 +44,21 @@ class Shop(BaseModel):
     city: str
 
 
-@p.task("charge-card", max_attempts=2, timeout=10)
+@p.task("charge-card", timeout=10)
 async def charge_card(order: Order, job: pulse.Job) -> None:
-    """Two attempts, then somebody has to look at it: it ends among the dead letters."""
+    """Where another attempt is of no use it says so, and the job goes to the dead letters."""
     await asyncio.sleep(random.uniform(0.05, 0.3))
     if order.number % 25 == 0:
-        raise RuntimeError("the bank declined the card")
+        raise pulse.Discard(f"the bank declined the card of order {order.number}")
     print(f"charged {order.amount:.2f} for order {order.number}")
 
 
 @p.task("send-receipt", max_attempts=8)
 async def send_receipt(order: Order, job: pulse.Job) -> None:
-    """Mail servers say no once in a while; the next attempt comes after a longer wait each time."""
+    """Mail servers say no once in a while; any exception would do, this one also sets the wait."""
     await asyncio.sleep(random.uniform(0.02, 0.1))
     if random.random() < 0.1:
-        raise ConnectionError("the mail server is busy, try later")
+        raise pulse.Retry(f"the mail server is busy, order {order.number} has to wait", after=3)
     print(f"receipt of order {order.number} sent to {order.customer}, attempt {job.attempt}")
 
 
@@ -82,4 +83,5 @@ async def count_stock(shop: Shop, job: pulse.Job) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
     asyncio.run(p.run())

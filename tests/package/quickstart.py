@@ -61,7 +61,7 @@ async def submit_and_run(port: int) -> None:
         worker = asyncio.create_task(p.run())
         assert await greeted.get() == "world"
         job = await p.get_job(job_id)
-        while job.status != "COMPLETED":
+        while job.status is not pulse.JobStatus.COMPLETED:
             await asyncio.sleep(0.05)
             job = await p.get_job(job_id)
     worker.cancel()

@@ -84,7 +84,7 @@ class Pulse(ScheduleOperations, JobOperations, DispatchOperations, StatsOperatio
         )
         self._connection = Connection(settings)
         self._sink: Sink = ServerSink(self._connection)
-        self._middleware = tuple(middleware)
+        self.middleware = tuple(middleware)
         self._tasks: dict[str, Task[Any]] = {}
         self._worker: Worker | None = None
         self._worker_settings = WorkerSettings(
@@ -142,7 +142,7 @@ class Pulse(ScheduleOperations, JobOperations, DispatchOperations, StatsOperatio
 
     def use(self, middleware: Middleware) -> None:
         """Add a middleware, inside those there are."""
-        self._middleware = (*self._middleware, middleware)
+        self.middleware = (*self.middleware, middleware)
 
     # The worker.
 
@@ -160,7 +160,7 @@ class Pulse(ScheduleOperations, JobOperations, DispatchOperations, StatsOperatio
             if unknown := only - tasks.keys():
                 raise TaskError(f"unknown task {', '.join(sorted(unknown))}; known are {', '.join(sorted(tasks))}")
             tasks = {name: task for name, task in tasks.items() if name in only}
-        self._worker = Worker(self._connection.settings, self._worker_settings, tasks, self._middleware)
+        self._worker = Worker(self._connection.settings, self._worker_settings, tasks, self.middleware)
         try:
             await self._worker.run(handle_signals=handle_signals)
         finally:

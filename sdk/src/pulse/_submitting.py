@@ -68,7 +68,7 @@ class Submitting:
 
     _sink: Sink
     _tasks: dict[str, Task[Any]]
-    _middleware: tuple[Middleware, ...]
+    middleware: tuple[Middleware, ...]
 
     async def enqueue(self, task: Task[Args] | str, args: Args | None = None, **options: Unpack[SubmitOptions]) -> str:
         """Store one job and return its id; once this returns, the job will run.
@@ -148,9 +148,9 @@ class Submitting:
 
     def _merge(self, topic: str, known: Task[Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
         merged = merge_options(known.options if known else {}, options)
-        if self._middleware:
+        if self.middleware:
             metadata = dict(merged.get("metadata", {}))
-            for layer in self._middleware:
+            for layer in self.middleware:
                 layer.on_enqueue(topic, metadata)
             if metadata:
                 merged["metadata"] = metadata

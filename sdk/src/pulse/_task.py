@@ -48,7 +48,7 @@ class Task(Generic[Args]):
             )
         check_names(options, TASK_OPTIONS)
         write_options(options)  # a bad value is an error here, not at the first enqueue
-        self._client = client
+        self.client = client
         functools.update_wrapper(self, handler, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -64,7 +64,7 @@ class Task(Generic[Args]):
     async def enqueue(self, args: Args, **options: Unpack[SubmitOptions]) -> str: ...
     async def enqueue(self, args: Any = None, **options: Unpack[SubmitOptions]) -> str:
         """Store one job of this task; its id. Options win over those of the task."""
-        return await self._client.enqueue(self, args, **options)
+        return await self.client.enqueue(self, args, **options)
 
     async def enqueue_many(
         self,
@@ -75,7 +75,7 @@ class Task(Generic[Args]):
         **options: Unpack[EnqueueOptions],
     ) -> list[str]:
         """Store many jobs of this task; see `Pulse.enqueue_many`."""
-        return await self._client.enqueue_many(self, items, chunk_size=chunk_size, on_progress=on_progress, **options)
+        return await self.client.enqueue_many(self, items, chunk_size=chunk_size, on_progress=on_progress, **options)
 
     async def schedule(
         self,
@@ -88,7 +88,7 @@ class Task(Generic[Args]):
         **options: Unpack[TaskOptions],
     ) -> ScheduleInfo:
         """Declare a schedule of this task; see `Pulse.schedule`."""
-        return await self._client.schedule(
+        return await self.client.schedule(
             self, args, timing, name=name, misfire=misfire, misfire_limit=misfire_limit, **options
         )
 

@@ -5,7 +5,7 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pulse._errors import TaskError
@@ -102,11 +102,10 @@ class Worker:
                 )
             self._runner.hand_back_queue()
             self._runner.stop_all()
-            try:
+            # What does not listen is left behind; the lease of its job runs out.
+            with suppress(TimeoutError):
                 async with asyncio.timeout(UNWIND):
                     await self._runner.wait_unwound()
-            except TimeoutError:
-                pass  # what does not listen is left behind; the lease of its job runs out
             await self._transport.finish(0.5 if self._stop_now.is_set() else FLUSH)
         finally:
             self._runner.close()
@@ -135,8 +134,6 @@ def _signals(handler: Any) -> Iterator[None]:
         yield
     finally:
         for number in numbers:
-            try:
+            with suppress(NotImplementedError):
                 loop.remove_signal_handler(number)
-            except NotImplementedError:
-                pass
             signal.signal(number, before[number])

@@ -1,9 +1,0 @@
-"""The program as a user starts it."""
-
-import subprocess
-import sys
-
-
-def test_it_says_its_version() -> None:
-    done = subprocess.run([sys.executable, "-m", "pulse_ui", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == "pulse-ui 0.1.0\n"
