@@ -57,6 +57,8 @@ TESTING = (
     "pytest-asyncio==1.5.0",
     "pytest-xdist==3.8.0",
     "hypothesis==6.170.15",
+    # Certificates for the tests of TLS.
+    "trustme==1.2.1",
 )
 # Google's implementation: the second opinion on our wire format.
 REFERENCE_PROTOBUF = "grpcio-tools==1.85.1"

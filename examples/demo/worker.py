@@ -49,7 +49,8 @@ async def charge_card(order: Order, job: pulse.Job) -> None:
     """Where another attempt is of no use it says so, and the job goes to the dead letters."""
     await asyncio.sleep(random.uniform(0.05, 0.3))
     if order.number % 25 == 0:
-        raise pulse.Discard(f"the bank declined the card of order {order.number}")
+        print(f"the bank declined the card of order {order.number}: to the dead letters")
+        raise pulse.Discard("the bank declined the card")
     print(f"charged {order.amount:.2f} for order {order.number}")
 
 
@@ -58,7 +59,8 @@ async def send_receipt(order: Order, job: pulse.Job) -> None:
     """Mail servers say no once in a while; any exception would do, this one also sets the wait."""
     await asyncio.sleep(random.uniform(0.02, 0.1))
     if random.random() < 0.1:
-        raise pulse.Retry(f"the mail server is busy, order {order.number} has to wait", after=3)
+        print(f"the mail server is busy: receipt of order {order.number} again in 3 s")
+        raise pulse.Retry("the mail server is busy", after=3)
     print(f"receipt of order {order.number} sent to {order.customer}, attempt {job.attempt}")
 
 

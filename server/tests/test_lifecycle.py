@@ -1,5 +1,6 @@
 """A job's life: every transition, and everything that must not be one."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -333,3 +334,13 @@ async def test_a_bulk_step_without_a_condition_is_refused(server: Server) -> Non
         assert error.status is Status.INVALID_ARGUMENT
         assert "filter" in (error.message or "")
     assert await server.statuses() == {"PENDING": 1}
+
+
+async def test_a_step_on_one_job_waits_for_whoever_has_it_locked(server: Server) -> None:
+    job_id = await server.submit()
+    async with server.database.transaction():
+        await server.database.execute("SELECT * FROM jobs FOR UPDATE")
+        canceling = asyncio.ensure_future(server.jobs.cancel_job(CancelJobRequest(job_id=job_id)))
+        await asyncio.wait([canceling], timeout=0.1)
+        assert not canceling.done()
+    assert (await canceling).status is JobStatus.CANCELED

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import signal
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -14,6 +16,7 @@ from grpclib.exceptions import GRPCError
 from pulse_gen.rpc.pulse.v1 import JobServiceStub, JobStatus, JobSubmission, SubmitJobRequest, SubmitJobsRequest
 from pulsed.embedded import EmbeddedPostgres
 from pulsed.migrations import migrate
+from pulsed.notifications import Hearing, Listener
 from support.server import PATIENCE, Server, running_server
 
 
@@ -73,6 +76,26 @@ async def test_the_listener_reconnects_after_its_connection_was_cut(server: Serv
             await probe.close()
 
     await until(listens_again)
+
+
+async def test_the_listener_stays_on_its_connection_while_that_answers(server: Server) -> None:
+    opened = 0
+
+    def count_opened() -> None:
+        nonlocal opened
+        opened += 1
+
+    hearing = Hearing(print, print, print, reconnected=count_opened)
+    listener = Listener(server.dsn, uuid.uuid4(), hearing, probe_interval=timedelta(milliseconds=5))
+    listening = asyncio.create_task(listener.run())
+
+    async def has_probed() -> bool:
+        count = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%DatabaseNow%' AND state = 'idle'"
+        return bool(await server.database.fetchval(count))
+
+    await until(has_probed)
+    listening.cancel()
+    assert opened == 1
 
 
 @pytest.fixture

@@ -49,23 +49,19 @@ def wait_until_listening(server: subprocess.Popen[bytes], port: int) -> None:
 
 async def submit_and_run(port: int) -> None:
     """One job from submit to COMPLETED."""
-    p = pulse.Pulse(f"127.0.0.1:{port}", concurrency=1)
-    greeted: asyncio.Queue[str] = asyncio.Queue()
+    async with asyncio.timeout(PATIENCE), pulse.Pulse(f"127.0.0.1:{port}", concurrency=1) as p:
 
-    @p.task("greet")
-    async def greet(greeting: Greeting, job: pulse.Job) -> None:
-        greeted.put_nowait(greeting.name)
+        @p.task("greet")
+        async def greet(greeting: Greeting, job: pulse.Job) -> None:
+            print(f"hello {greeting.name}, from job {job.id}")
 
-    async with asyncio.timeout(PATIENCE):
-        job_id = await p.enqueue("greet", Greeting(name="world"))
+        job_id = await greet.enqueue(Greeting(name="world"))
         worker = asyncio.create_task(p.run())
-        assert await greeted.get() == "world"
-        job = await p.get_job(job_id)
-        while job.status is not pulse.JobStatus.COMPLETED:
+        while (job := await p.get_job(job_id)).status is not pulse.JobStatus.COMPLETED:
             await asyncio.sleep(0.05)
-            job = await p.get_job(job_id)
-    worker.cancel()
-    await asyncio.gather(worker, return_exceptions=True)
+        assert job.attempts == 1
+        p.stop()
+        await worker
 
 
 def main() -> None:

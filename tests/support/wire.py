@@ -64,9 +64,9 @@ class RawConnection:
         return stream
 
     async def send(self, stream: int, data: bytes, *, end: bool = False) -> None:
-        """Sends a part of the body, in as many frames as it takes."""
+        """Sends a part of the body, in as many frames as it takes, or until the server has ended the call."""
         view = memoryview(data)
-        while len(view):
+        while len(view) and stream not in self._ended:
             size = min(self._h2.local_flow_control_window(stream), self._h2.max_outbound_frame_size, len(view))
             if size == 0:
                 await self._read()
@@ -74,7 +74,7 @@ class RawConnection:
             self._h2.send_data(stream, bytes(view[:size]))
             view = view[size:]
             await self._flush()
-        if end:
+        if end and stream not in self._ended:
             self._h2.end_stream(stream)
         await self._flush()
 

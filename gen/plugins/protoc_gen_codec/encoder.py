@@ -153,9 +153,7 @@ def _write_value(out: Source, field: Field, value: str) -> None:
             _write_long(out, field, "encoded")
         case Kind.TIMESTAMP:
             out.line(f"parts.append({tag})")
-            out.line(
-                f"parts.append(TIMESTAMPS_OUT.get({value} - EPOCH) or write_timestamp({value}))"
-            )
+            out.line(f"parts.append(TIMESTAMPS_OUT.get({value} - EPOCH) or write_timestamp({value}))")
         case Kind.DURATION:
             out.line(f"parts.append({tag})")
             out.line(f"parts.append(DURATIONS_OUT.get({value}) or write_duration({value}))")

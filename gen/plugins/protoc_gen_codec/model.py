@@ -203,11 +203,7 @@ class Message:
 
     def contained(self) -> list[TypeName]:
         """The messages that its fields hold, in the order of the fields."""
-        return [
-            one.type_name
-            for one in self.all_fields()
-            if one.kind is Kind.MESSAGE and one.type_name is not None
-        ]
+        return [one.type_name for one in self.all_fields() if one.kind is Kind.MESSAGE and one.type_name is not None]
 
 
 @dataclass

@@ -69,10 +69,7 @@ def _tables(package: Package, used: set[str]) -> list[str]:
     """The tables that the functions use, as assignments."""
     lines = []
     enums = {
-        field.element_type
-        for message in package.messages
-        for field in message.all_fields()
-        if field.kind is Kind.ENUM
+        field.element_type for message in package.messages for field in message.all_fields() if field.kind is Kind.ENUM
     }
     for enum in sorted(enums):
         if f"{enum}_MEMBERS" in used:
@@ -145,9 +142,7 @@ def _check_names(classes: Mapping[str, set[str]]) -> None:
     for module, names in classes.items():
         for name in names:
             if name in seen:
-                raise UnsupportedError(
-                    f"one module uses two types {name}: of {seen[name]} and of {module}"
-                )
+                raise UnsupportedError(f"one module uses two types {name}: of {seen[name]} and of {module}")
             seen[name] = module
 
 

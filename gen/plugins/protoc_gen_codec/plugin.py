@@ -18,9 +18,7 @@ from protoc_gen_codec.reader import read_packages
 def main() -> None:
     """Answers one request. A refusal is an answer too: protoc and buf print it and fail."""
     request = CodeGeneratorRequest.parse(sys.stdin.buffer.read())
-    response = CodeGeneratorResponse(
-        supported_features=int(CodeGeneratorResponseFeature.PROTO3_OPTIONAL)
-    )
+    response = CodeGeneratorResponse(supported_features=int(CodeGeneratorResponseFeature.PROTO3_OPTIONAL))
     try:
         for name, content in generate(request).items():
             response.file.append(CodeGeneratorResponseFile(name=name, content=content))

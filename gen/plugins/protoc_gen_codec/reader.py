@@ -44,9 +44,7 @@ def _check_file(file: FileDescriptorProto) -> None:
         raise UnsupportedError(f"{file.name}: extensions are not supported")
 
 
-def _messages(
-    descriptors: list[DescriptorProto], prefix: str
-) -> Iterator[tuple[str, DescriptorProto]]:
+def _messages(descriptors: list[DescriptorProto], prefix: str) -> Iterator[tuple[str, DescriptorProto]]:
     """All messages with their names inside the package, nested ones too, map entries left out."""
     for descriptor in descriptors:
         if descriptor.options is not None and descriptor.options.map_entry:
@@ -72,9 +70,7 @@ def _types(file: FileDescriptorProto) -> Iterator[tuple[str, TypeName]]:
 class _MessageReader:
     """Reads one message; knows its full name for the sake of error messages."""
 
-    def __init__(
-        self, full_name: str, descriptor: DescriptorProto, types: dict[str, TypeName]
-    ) -> None:
+    def __init__(self, full_name: str, descriptor: DescriptorProto, types: dict[str, TypeName]) -> None:
         self._full_name = full_name
         self._descriptor = descriptor
         self._types = types

@@ -99,9 +99,7 @@ def describe(folder: Path) -> Any:
 def plugin_request(described: Any) -> Any:
     """What protoc would send to a plugin."""
     request = plugin_pb2.CodeGeneratorRequest(proto_file=described.file)
-    request.file_to_generate.extend(
-        file.name for file in described.file if not file.name.startswith("google/")
-    )
+    request.file_to_generate.extend(file.name for file in described.file if not file.name.startswith("google/"))
     return request
 
 

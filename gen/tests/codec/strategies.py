@@ -68,7 +68,7 @@ def messages(of: Case) -> st.SearchStrategy[Any]:
     values = {pythonize_field_name(field.name): _field_values(field) for field in fields}
     strategy: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({}, optional=values)
     for oneof in of.descriptor.oneofs:
-        members = [st.just({})]
+        members: list[st.SearchStrategy[dict[str, Any]]] = [st.just({})]
         for field in oneof.fields:
             name = pythonize_field_name(field.name)
             members.append(st.fixed_dictionaries({name: _element_values(field)}))

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from grpclib.encoding.base import CodecBase
 from grpclib.testing import ChannelFor
+
 from pulse_gen.codec import Codec, CodecError
 from pulse_gen.rpc.grpc.health.v1 import HealthCheckRequest
 from pulse_gen.rpc.pulse.v1 import (
@@ -71,5 +72,3 @@ async def test_calls_go_through_it_on_both_sides() -> None:
         request = StreamJobsRequest(worker_id="w", topics=["a"], capacity=2)
         answers = [answer async for answer in WorkerServiceStub(channel).stream_jobs(request)]
     assert answers == [StreamJobsResponse()] + [StreamJobsResponse([ASSIGNMENT] * 3)] * 2
-
-

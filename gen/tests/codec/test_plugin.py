@@ -23,23 +23,17 @@ UNSUPPORTED = {
     "test.v1.A.b: google.protobuf.StringValue is not supported": (
         "message A { repeated google.protobuf.StringValue b = 1; }"
     ),
-    "test.v1.A.b: google.protobuf.NullValue is not supported": (
-        "message A { google.protobuf.NullValue b = 1; }"
-    ),
+    "test.v1.A.b: google.protobuf.NullValue is not supported": ("message A { google.protobuf.NullValue b = 1; }"),
     "test.v1.A.value: google.protobuf.Struct is not supported": (
         "message A { map<string, google.protobuf.Struct> b = 1; }"
     ),
-    "test.v1.A.b: packed=false is not supported": (
-        "message A { repeated int32 b = 1 [packed = false]; }"
-    ),
+    "test.v1.A.b: packed=false is not supported": ("message A { repeated int32 b = 1 [packed = false]; }"),
     "recursive messages are not supported: A -> A": "message A { A a = 1; }",
     "recursive messages are not supported: A -> B -> C -> A": (
-        "message A { repeated B b = 1; } message B { map<int32, C> c = 1; }"
-        " message C { oneof o { A a = 1; } }"
+        "message A { repeated B b = 1; } message B { map<int32, C> c = 1; } message C { oneof o { A a = 1; } }"
     ),
     "a.proto: extensions are not supported": (
-        'import "google/protobuf/descriptor.proto";'
-        " extend google.protobuf.FieldOptions { string note = 50000; }"
+        'import "google/protobuf/descriptor.proto"; extend google.protobuf.FieldOptions { string note = 50000; }'
     ),
 }
 
@@ -51,9 +45,7 @@ def answer(folder: Path, source: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore:.*unused")
 @pytest.mark.parametrize(("reason", "source"), UNSUPPORTED.items(), ids=UNSUPPORTED)
-def test_what_is_not_supported_stops_the_generation(
-    tmp_path: Path, reason: str, source: str
-) -> None:
+def test_what_is_not_supported_stops_the_generation(tmp_path: Path, reason: str, source: str) -> None:
     response = answer(tmp_path, HEAD + source)
     assert response.error == f"protoc_gen_codec: {reason}"
     assert not response.file

@@ -61,7 +61,7 @@ def test_wrong_keys_and_values_of_maps_are_refused() -> None:
         MAPS.encode(MAPS.cls(string={"a": True, "k": "yes"}))
     with pytest.raises(MAPS.error, match=r"^field string\[5\]: "):
         MAPS.encode(MAPS.cls(string={5: True}))
-    with pytest.raises(MAPS.error, match="^field string: "):
+    with pytest.raises(MAPS.error, match=r"^field string: "):
         MAPS.encode(MAPS.cls(string=[("k", True)]))
 
 
@@ -92,7 +92,7 @@ def test_a_message_of_another_class_is_refused() -> None:
 
 def test_two_members_of_a_oneof_are_refused() -> None:
     of = case("golden.v1.Choices")
-    with pytest.raises(of.error, match="^both int32 and double of oneof first are set$"):
+    with pytest.raises(of.error, match=r"^both int32 and double of oneof first are set$"):
         of.encode(of.cls(int32=0, double=0.0))
     assert of.encode(of.cls(int32=0, string="")) == b"\x10\x00\x2a\x00"
 

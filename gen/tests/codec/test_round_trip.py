@@ -25,9 +25,7 @@ def has_wide_map(stock: Any) -> bool:
         if field.message_type is None:
             continue
         if field.message_type.GetOptions().map_entry:
-            if len(value) > 1 or any(
-                has_wide_map(item) for item in value.values() if hasattr(item, "ListFields")
-            ):
+            if len(value) > 1 or any(has_wide_map(item) for item in value.values() if hasattr(item, "ListFields")):
                 return True
         elif any(has_wide_map(item) for item in (value if field.is_repeated else [value])):
             return True

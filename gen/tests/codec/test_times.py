@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped
 from google.protobuf.timestamp_pb2 import Timestamp  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pulse_gen.codec import CodecError, _times
 
 from .reference import case

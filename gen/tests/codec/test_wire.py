@@ -154,9 +154,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("reason", "wire"), [(reason, wire) for reason, wires in REFUSED.items() for wire in wires]
-)
+@pytest.mark.parametrize(("reason", "wire"), [(reason, wire) for reason, wires in REFUSED.items() for wire in wires])
 def test_malformed_bytes_are_refused_with_the_reason(reason: str, wire: bytes) -> None:
     of = case("pulse.v1.JobAssignment")
     with pytest.raises(of.error) as refusal:

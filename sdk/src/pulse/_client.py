@@ -67,7 +67,7 @@ class Pulse(ScheduleOperations, JobOperations, DispatchOperations, StatsOperatio
         tls, tls_ca       TLS by the system's authorities, or by the one in this file
         timeout, retries  how long a call may take, and how often a safe one is repeated within that
         concurrency       handlers that a worker runs at once
-        prefetch          jobs that a worker holds beyond those; default: as many as cheap handlers need, none for slow ones
+        prefetch          jobs that a worker holds beyond those; default: what cheap handlers need, none for slow ones
         drain_timeout     how long a stop waits for running handlers
         connect_timeout   how long `run` tries to reach a server that was never there
         blocked_after     how long a handler may block the event loop before a warning names it

@@ -132,7 +132,8 @@ def translate_error(error: Exception, address: str) -> PulseError:
         return ConfigurationError(f"no TLS with {address}: {error.reason or error}; does the server use TLS?")
     if isinstance(error, TimeoutError):
         return DeadlineExceeded(
-            f"no answer from {address} in time; the call may have taken effect. Repeat it with the same id, or raise timeout="
+            f"no answer from {address} in time; the call may have taken effect. "
+            "Repeat it with the same id, or raise timeout="
         )
     if isinstance(error, CodecError):
         return ServerError(f"{address} answered with something that is not pulse's contract: {error}")

@@ -22,7 +22,7 @@ class JsonPayload:
         self._expected = getattr(annotation, "__name__", str(annotation))
         try:
             adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(annotation)
-        except (pydantic.PydanticSchemaGenerationError, pydantic.PydanticUndefinedAnnotation) as error:
+        except (pydantic.PydanticUserError, pydantic.PydanticUndefinedAnnotation) as error:
             raise TaskError(
                 f"task {task!r}: arguments of type {self._expected} can't be written as JSON; use a pydantic model, "
                 f"a dataclass, a TypedDict, a dict or bytes ({str(error).splitlines()[0]})"

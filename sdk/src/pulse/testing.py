@@ -10,8 +10,8 @@
         outcome = await pulse.testing.run(send_email, EmailArgs(to="nonsense"))
         assert outcome.discarded
 
-With `pulse-sdk[testing]` installed, the pytest fixtures `pulse_server` (an address) and `pulse_client` (a client) give a
-real server on an embedded Postgres; see `pytest_pulse`.
+With `pulse-sdk[testing]` installed, the pytest fixtures `pulse_server` (an address) and `pulse_client` (a client)
+give a real server on an embedded Postgres; see `pytest_pulse`.
 """
 
 import asyncio
@@ -219,10 +219,12 @@ class CapturedJobs(Sequence[CapturedJob]):
         ]
         if not matching or (times is not None and len(matching) != times):
             expected = f"{times} jobs" if times is not None else "a job"
-            details = "".join(f"\n  {job.topic} {job.payload.decode(errors='replace')}" for job in self._jobs)
+            arguments = "" if wanted is None else f" with {wanted.decode(errors='replace')}"
+            extra = f" and {options}" if options else ""
+            others = "".join(f"\n  {job.topic} {job.payload.decode(errors='replace')}" for job in self._jobs)
             raise AssertionError(
-                f"expected {expected} of {topic!r}{'' if wanted is None else ' with ' + wanted.decode(errors='replace')}"
-                f"{f' and {options}' if options else ''}, found {len(matching)}; enqueued were:{details or ' none'}"
+                f"expected {expected} of {topic!r}{arguments}{extra}, found {len(matching)}; "
+                f"enqueued were:{others or ' none'}"
             )
         return matching[-1]
 

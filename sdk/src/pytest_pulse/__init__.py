@@ -3,8 +3,8 @@
     pulse_server    the address of a server; started once a session, and only if a test asks for it
     pulse_client    a pulse.Pulse for that server; what a test leaves behind is removed after it
 
-The server is a process of its own (`python -m pulsed`) with a data directory that is gone afterwards. Nothing but pytest
-is imported before a test asks for a fixture.
+The server is a process of its own (`python -m pulsed`) with a data directory that is gone afterwards. Nothing but
+pytest is imported before a test asks for a fixture.
 """
 
 import asyncio

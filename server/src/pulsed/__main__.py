@@ -3,15 +3,15 @@
 import argparse
 import logging
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 import uvloop
 
 from pulsed import __version__
 from pulsed.app import run_app
 from pulsed.auth import parse_users
-from pulsed.errors import PulsedError
+from pulsed.errors import PulsedError, first_error
 from pulsed.logs import configure_logging
 from pulsed.migrations import check, migrate, status
 from pulsed.processes import run_processes, stop_signal
@@ -28,15 +28,19 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line: one option for each setting."""
     options = argparse.ArgumentParser(add_help=False)
     group = options.add_argument_group("settings")
-    for name, field in Settings.model_fields.items():
-        default = field.get_default()
-        shown = "" if default in (None, {}) else f" [{_show(default)}]"
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            metavar="VALUE",
-            help=f"{field.description}{shown}".replace("%", "%%"),
-        )
-    parser = argparse.ArgumentParser(prog="pulsed", description="The server of the pulse job queue.", epilog=EPILOG)
+    described = describe_settings()
+    for name, text in described.items():
+        group.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=text.replace("%", "%%"))
+    parser = argparse.ArgumentParser(
+        prog="pulsed",
+        description="The server of the pulse job queue. Without a command it serves.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="settings, in the environment or as options such as --grpc-addr:\n"
+        + "\n".join(
+            textwrap.fill(f"PULSE_{name.upper():<20} {text}", 100, initial_indent="  ", subsequent_indent=" " * 29)
+            for name, text in described.items()
+        ).replace("%", "%%"),
+    )
     parser.add_argument("--version", action="version", version=f"pulsed {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in (
@@ -48,6 +52,16 @@ def make_parser() -> argparse.ArgumentParser:
         if name == "migrate":
             command.add_argument("--status", action="store_true", help="only say what is applied and what is missing")
     return parser
+
+
+def describe_settings() -> dict[str, str]:
+    """What each setting is for, and its default."""
+    described = {}
+    for name, field in Settings.model_fields.items():
+        default = field.get_default()
+        shown = "" if default in (None, {}) else f" [{_show(default)}]"
+        described[name] = f"{field.description}{shown}"
+    return described
 
 
 def _show(default: object) -> str:
@@ -76,14 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"pulsed: {first_error(group)}")
     except* KeyboardInterrupt:
         sys.exit(130)
-
-
-def first_error(group: BaseExceptionGroup[Any]) -> BaseException:
-    """The first error in a group of groups: the one that the others followed from."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 async def serve(settings: Settings) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from pulse_gen.codec import Codec
 from pulsed.auth import Authenticator, parse_users
@@ -120,7 +121,8 @@ async def run_app(
                 raise
             health.set_ready(True)
 
-        services = [
+        # betterproto2's base class does not declare what grpclib asks of a service.
+        services: list[Any] = [
             JobService(jobs, finder, gate, stats, settings.max_payload_bytes),
             WorkerService(dispatcher, reports, presence),
             ScheduleService(Schedules(database, clock, dispatcher), finder, settings.max_payload_bytes),

@@ -15,6 +15,8 @@ PulsedError
 `STATUSES` is the one place that maps them to the wire.
 """
 
+from typing import Any
+
 from grpclib.const import Status
 
 
@@ -64,6 +66,14 @@ class Aborted(RequestError):
 
 class Unavailable(RequestError):
     """The call can't be answered now."""
+
+
+def first_error(group: BaseExceptionGroup[Any]) -> BaseException:
+    """The first error in a group of groups: the one that the others followed from."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 STATUSES: dict[type[RequestError], Status] = {

@@ -14,8 +14,14 @@ TIMEOUT = 5.0
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def answer(target: str, health: Health, metrics: Metrics) -> tuple[str, str, bytes]:
-    """Status line, content type and body for a path."""
+def answer(request_line: str, health: Health, metrics: Metrics) -> tuple[str, str, bytes]:
+    """Status line, content type and body for a request."""
+    method, _, rest = request_line.partition(" ")
+    target, _, version = rest.partition(" ")
+    if not method.isalpha() or not version.startswith("HTTP/1."):
+        return "400 Bad Request", "text/plain", b""
+    if method not in ("GET", "HEAD"):
+        return "405 Method Not Allowed\r\nAllow: GET, HEAD", "text/plain", b""
     match target.partition("?")[0]:
         case "/livez":
             return "200 OK", "text/plain", b"alive\n"
@@ -40,14 +46,12 @@ async def serve_http(address: str | None, health: Health, metrics: Metrics) -> A
         try:
             async with asyncio.timeout(TIMEOUT):
                 head = await reader.readuntil(b"\r\n\r\n")
-                method, _, rest = head.decode("latin-1").partition(" ")
-                status, content_type, body = answer(rest.partition(" ")[0], health, metrics)
-                if method not in ("GET", "HEAD"):
-                    status, content_type, body = "405 Method Not Allowed", "text/plain", b""
+                request_line = head.decode("latin-1").partition("\r\n")[0]
+                status, content_type, body = answer(request_line, health, metrics)
                 writer.write(
                     f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n"
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                    + (body if method == "GET" else b"")
+                    + (b"" if request_line.startswith("HEAD ") else body)
                 )
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -1,8 +1,9 @@
 """Submitting jobs, and the hand of the operator on them: cancel, retry, delete, re-prioritise."""
 
+import asyncio
 import uuid
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from pulse_gen.db.jobs import AsyncQuerier, JobCancelRow
 from pulse_gen.db.models import Job, JobStatus
@@ -17,6 +18,16 @@ from pulsed.traffic import Traffic
 
 GROUPED_SUBMITS = 1000
 TRIES_FOR_A_KEY = 3
+TRIES_FOR_A_LOCK = 15
+LOCK_PAUSE = 0.02
+
+# From which states a step may be taken; the guards in queries/jobs.sql say the same.
+CANCELABLE = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.RUNNING})
+RETRYABLE = frozenset({JobStatus.DEAD_LETTERED, JobStatus.CANCELED, JobStatus.RETRYING})
+DELETABLE = frozenset(JobStatus) - {JobStatus.RUNNING}
+MOVABLE = frozenset({JobStatus.PENDING, JobStatus.RETRYING})
+
+Changed = TypeVar("Changed", int, Sequence[JobCancelRow])
 
 
 class Submitted(NamedTuple):
@@ -119,10 +130,26 @@ class Jobs:
             changed = await AsyncQuerier(connection).job_set_priority(ids=ids, priority=priority)
         return len(changed)
 
-    async def refuse(self, job_id: uuid.UUID, step: str) -> FailedPrecondition:
-        """Why a step that changed nothing was not allowed; NotFound if there is no such job."""
-        job = await self.get(job_id)
-        return FailedPrecondition(f"job {job_id} is {job.status} and can't be {step}")
+    async def change_one(
+        self,
+        job_id: uuid.UUID,
+        step: Callable[[Sequence[uuid.UUID]], Awaitable[Changed]],
+        allowed: frozenset[JobStatus],
+        verb: str,
+    ) -> Changed:
+        """Takes one guarded step on one job, or says why it is not allowed.
+
+        Steps skip rows that somebody else has locked, so that those on many jobs never wait in a circle. A single job
+        is worth another try: its lock is held for a moment only.
+        """
+        for attempt in range(TRIES_FOR_A_LOCK):
+            if changed := await step([job_id]):
+                return changed
+            job = await self.get(job_id)
+            if job.status not in allowed:
+                raise FailedPrecondition(f"job {job_id} is {job.status} and can't be {verb}")
+            await asyncio.sleep(attempt * LOCK_PAUSE)
+        raise Unavailable(f"job {job_id} is being changed by somebody else; try again")
 
 
 async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Clock) -> list[Submitted | AlreadyExists]:

@@ -31,4 +31,6 @@ def configure_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # It logs every refused call and every client that goes away as an application error.
     logging.getLogger("grpclib").setLevel(logging.CRITICAL)
+    # Its pool logs a traceback for each try while the database is away; our loops say it once.
+    logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 
 from pulse_gen.db.notifications import AsyncQuerier
+from pulse_gen.db.schedules import AsyncQuerier as ScheduleQuerier
 from pulsed.database import SESSION, Database
 from pulsed.loops import Failures
 
@@ -92,8 +93,11 @@ class Hearing:
 class Listener:
     """Hears the other servers, on a connection of its own that it probes and replaces."""
 
-    def __init__(self, dsn: str, server_id: uuid.UUID, hearing: Hearing) -> None:
+    def __init__(
+        self, dsn: str, server_id: uuid.UUID, hearing: Hearing, probe_interval: timedelta = PROBE_INTERVAL
+    ) -> None:
         self._dsn = dsn
+        self._probe_interval = probe_interval.total_seconds()
         self._server_id = str(server_id)
         self._hearing = hearing
         self.connected = asyncio.Event()
@@ -119,8 +123,8 @@ class Listener:
             self._hearing.reconnected()
             while True:
                 # A connection can be dead for hours without a word: ask it.
-                await asyncio.sleep(PROBE_INTERVAL.total_seconds())
-                await connection.execute("")
+                await asyncio.sleep(self._probe_interval)
+                await ScheduleQuerier(connection).database_now(now=None)
         finally:
             connection.terminate()
 

@@ -13,6 +13,7 @@ from pulsed.migrations import check, migrate
 from pulsed.settings import Settings
 
 CONNECT_TIMEOUT = 10
+DATABASE_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,24 @@ async def open_store(settings: Settings, *, prepare: bool = True) -> AsyncIterat
 
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """One connection; a database that can't be reached is a StartupError, told without the DSN's password."""
+    """One connection; a database that can't be reached or used is a StartupError, told without the DSN's password."""
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise StartupError(f"PULSE_DATABASE_URL: can't connect: {reason}") from None
+    except DATABASE_ERRORS as error:
+        raise StartupError(f"PULSE_DATABASE_URL: can't connect: {_first_line(error)}") from None
+    except ValueError:
+        # Its text would quote the part of the DSN that could not be read, which may be of the password.
+        raise StartupError(
+            "PULSE_DATABASE_URL: is not a DSN such as postgresql://user:password@host:5432/database;"
+            " special characters of a password are written as %XX"
+        ) from None
     try:
         yield connection
+    except DATABASE_ERRORS as error:
+        raise StartupError(f"PULSE_DATABASE_URL: {_first_line(error)}") from None
     finally:
         await connection.close()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

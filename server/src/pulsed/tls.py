@@ -19,10 +19,15 @@ def load_tls(settings: Settings) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])
     try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
         raise StartupError(f"PULSE_TLS_CERT, PULSE_TLS_KEY: can't be loaded: {error.strerror or error}") from None
     return context
+
+
+def _no_password() -> str:
+    """A key with a passphrase would be asked for on the terminal, and a server has none."""
+    raise StartupError("PULSE_TLS_KEY: the key is encrypted: write it without a passphrase, and chmod 600")
 
 
 def check_key_is_private(path: Path) -> None:

@@ -103,12 +103,15 @@ class Guard:
     def wrap(self, path: str, handler: Handler) -> Handler:
         """The handler, guarded."""
         name = path.removeprefix("/")
+        # Watches of the health last as long as their client: a stop that waits for them waits in vain.
+        counted = not path.startswith(HEALTH)
 
         async def call(stream: Any) -> None:
             began = time.perf_counter()
             status = Status.OK
-            self._in_progress += 1
-            self._idle.clear()
+            self._in_progress += counted
+            if counted:
+                self._idle.clear()
             try:
                 await handler.func(BoundedStream(stream, handler.request_type, self._codec, self._max_bytes))
             except (asyncio.CancelledError, StreamTerminatedError):
@@ -119,7 +122,7 @@ class Guard:
                 status = failure.status
                 raise failure from None
             finally:
-                self._in_progress -= 1
+                self._in_progress -= counted
                 if not self._in_progress:
                     self._idle.set()
                 self._metrics.called(name, status.name, time.perf_counter() - began)
@@ -127,7 +130,7 @@ class Guard:
         return handler._replace(func=call)
 
     async def wait_idle(self) -> None:
-        """Until no call is in progress."""
+        """Until no call is in progress, health checks aside."""
         await self._idle.wait()
 
 

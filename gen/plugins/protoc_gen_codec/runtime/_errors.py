@@ -16,9 +16,7 @@ def truncated() -> CodecError:
     return CodecError("truncated message")
 
 
-def invalid_field(
-    message: str, fields: Mapping[int, str], tag: int, overrun: bool, error: Exception
-) -> CodecError:
+def invalid_field(message: str, fields: Mapping[int, str], tag: int, overrun: bool, error: Exception) -> CodecError:
     """Names the field that `error` is about; `overrun` says that its length leads past the end."""
     if overrun:
         return truncated()

@@ -143,23 +143,25 @@ def _culprit(value: Any, encode: Encode, error: Exception) -> tuple[str, Any, Ex
             encode_piece(piece)
         except WRITE_ERRORS as refusal:
             rest, culprit, cause = _culprit(piece, encode_piece, refusal)
-            joint = "." if rest and not rest.startswith("[") else ""
-            return f"{path}{joint}{rest}", culprit, cause
+            return f"{path}.{rest}" if rest else path, culprit, cause
     return "", value, error
 
 
-def _pieces(value: Any, encode: Encode) -> Iterator[tuple[str, Any, Encode]]:
-    """The parts of a value, each with a function that encodes the value reduced to that part."""
-    if isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield f"[{index}]", item, lambda piece: encode([piece])
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield f"[{key!r}]", item, partial(_encode_item, encode, key)
-    elif is_dataclass(value) and _accepts_empty(encode, type(value)):
-        for field in fields(value):
-            encode_piece = partial(_encode_field, encode, type(value), field.name)
-            yield field.name, getattr(value, field.name, None), encode_piece
+def _pieces(message: Any, encode: Encode) -> Iterator[tuple[str, Any, Encode]]:
+    """The values in a message, each with a function that encodes the message with it alone."""
+    if not is_dataclass(message) or not _accepts_empty(encode, type(message)):
+        return
+    for field in fields(message):
+        value = getattr(message, field.name, None)
+        encode_field = partial(_encode_field, encode, type(message), field.name)
+        if field.default_factory is list and isinstance(value, list | tuple):
+            for index, item in enumerate(value):
+                yield f"{field.name}[{index}]", item, partial(_encode_element, encode_field)
+        elif field.default_factory is dict and isinstance(value, dict):
+            for key, item in value.items():
+                yield f"{field.name}[{key!r}]", item, partial(_encode_entry, encode_field, key)
+        else:
+            yield field.name, value, encode_field
 
 
 def _accepts_empty(encode: Encode, cls: type[Any]) -> bool:
@@ -171,11 +173,15 @@ def _accepts_empty(encode: Encode, cls: type[Any]) -> bool:
     return True
 
 
-def _encode_item(encode: Encode, key: Any, value: Any) -> bytes:
-    return encode({key: value})
-
-
 def _encode_field(encode: Encode, cls: type[Any], name: str, value: Any) -> bytes:
     message = cls()
     setattr(message, name, value)
     return encode(message)
+
+
+def _encode_element(encode: Encode, value: Any) -> bytes:
+    return encode([value])
+
+
+def _encode_entry(encode: Encode, key: Any, value: Any) -> bytes:
+    return encode({key: value})

@@ -20,11 +20,16 @@ class HeldJobs:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def add(self, assignments: Iterable[JobAssignment], now: float) -> None:
-        """Jobs that are ours now."""
+    def add(self, assignments: Iterable[JobAssignment], now: float) -> list[tuple[str, int]]:
+        """Jobs that are ours now. Returns earlier attempts of them that we still thought ours: those are lost."""
         jobs = self._jobs
+        lost = []
         for each in assignments:
-            jobs[each.job_id] = (each.attempt, each.lease or _DEFAULT_LEASE, now)
+            job_id = each.job_id
+            if job_id in jobs:
+                lost.append((job_id, jobs[job_id][0]))
+            jobs[job_id] = (each.attempt, each.lease or _DEFAULT_LEASE, now)
+        return lost
 
     def holds(self, job_id: str, attempt: int) -> bool:
         """Whether this attempt is ours."""

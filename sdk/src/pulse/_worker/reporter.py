@@ -1,4 +1,4 @@
-"""Sends results: one call in flight, and whatever ends meanwhile goes with the next. A lone result waits for nothing."""
+"""Sends results: one call in flight, what ends meanwhile goes with the next, and a lone result waits for nothing."""
 
 import asyncio
 import logging
@@ -29,6 +29,7 @@ class Reporter:
         self._wake_sent = False
         self._woken = asyncio.Event()
         self._in_flight = 0
+        self._sent = asyncio.Event()
 
     def add(self, result: JobResult) -> None:
         """Queue a result. The loop is woken once for all that come before it gets there."""
@@ -53,6 +54,13 @@ class Reporter:
                 self._in_flight = len(batch)
                 await self._send(batch)
                 self._in_flight = 0
+                self._sent.set()
+
+    async def wait_sent(self) -> None:
+        """Until the server has everything that was added so far."""
+        while self.pending:
+            self._sent.clear()
+            await self._sent.wait()
 
     def _take(self) -> list[JobResult]:
         batch: list[JobResult] = []

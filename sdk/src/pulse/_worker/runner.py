@@ -67,6 +67,8 @@ class Runner:
         self._middleware = middleware
         self._report = report
         self._queue: deque[JobAssignment] = deque()
+        # Jobs that came back to us while the handler of an earlier attempt was still ending: never two at once.
+        self._deferred: dict[str, JobAssignment] = {}
         self._slots: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
@@ -104,6 +106,8 @@ class Runner:
         """Give back what was not started."""
         while self._queue:
             self._report(results.handed_back(self._queue.popleft()))
+        while self._deferred:
+            self._report(results.handed_back(self._deferred.popitem()[1]))
         self._note_idle()
 
     def stop_all(self) -> None:
@@ -152,6 +156,9 @@ class Runner:
         turn_began = time()
         while queue:
             assignment = queue.popleft()
+            if assignment.job_id in self.active:
+                self._deferred[assignment.job_id] = assignment
+                continue
             # If this handler waits, the next slot runs meanwhile; if not, it finds an empty queue and closes.
             if queue and len(self._slots) < self._concurrency:
                 self._open_slot()
@@ -165,9 +172,7 @@ class Runner:
             try:
                 result = await self._run(task, attempt)
             finally:
-                # A later attempt of the same job may have come while a plain function outlived its lease.
-                if self.active.get(assignment.job_id) is attempt:
-                    del self.active[assignment.job_id]
+                self._forget(assignment.job_id)
             if result is not None:
                 self._report(result)
             now = time()
@@ -177,6 +182,11 @@ class Runner:
             if now - turn_began > LONGEST_TURN:
                 await asyncio.sleep(0)
                 turn_began = time()
+
+    def _forget(self, job_id: str) -> None:
+        self.active.pop(job_id, None)
+        if self._deferred and (later := self._deferred.pop(job_id, None)):
+            self.accept([later])
 
     # One attempt.
 
@@ -243,8 +253,8 @@ class Runner:
         )
         if attempt.stop is not Stop.LEASE_LOST:
             self._report(results.failed(attempt.assignment, _timeout_text(attempt.assignment)))
-        self.active.pop(attempt.assignment.job_id, None)
-        await asyncio.wait([running])  # its slot stays taken: never more than `concurrency` at once
+        # Its slot stays taken, and so does its place in `active`: the next attempt does not start beside it.
+        await asyncio.wait([running])
         running.exception()
         return True
 
@@ -288,13 +298,20 @@ class Runner:
             logger.warning("lease lost: the handler is stopped", extra=log_fields(attempt.job))
 
     def _drop_queued(self, job_id: str, number: int, why: Stop) -> None:
-        for assignment in self._queue:
+        deferred = self._deferred.get(job_id)
+        candidates = self._queue if deferred is None else (deferred,)
+        for assignment in candidates:
             if assignment.job_id == job_id and assignment.attempt == number:
-                self._queue.remove(assignment)
-                if why is Stop.CANCELED:
-                    self._report(results.failed(assignment, "canceled before it was started"))
-                self._note_idle()
-                return
+                break
+        else:
+            return
+        if deferred is None:
+            self._queue.remove(assignment)
+        else:
+            del self._deferred[job_id]
+        if why is Stop.CANCELED:
+            self._report(results.failed(assignment, "canceled before it was started"))
+        self._note_idle()
 
 
 class TimedOut(Exception):

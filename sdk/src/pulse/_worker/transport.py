@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
 from pulse._connection import Connection, full_jitter
@@ -145,14 +145,17 @@ class Transport:
             await self._connection.close()
 
     async def _close_stream(self) -> None:
+        if self._stream.done():
+            return
         self._stream.cancel()
         await asyncio.wait([self._stream])
-        await self._hand_back_strays()
+        if self._ready.done():
+            await self._hand_back_strays()
 
     async def _finish(self, timeout: float) -> None:
-        deadline = self._loop.time() + timeout
-        while self._reporter.pending and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._reporter.wait_sent()
         if self._reporter.pending:
             logger.warning(
                 "the server is away: jobs whose results were not sent run again when their leases end",
@@ -208,7 +211,8 @@ class Transport:
         assignments = message.assignments
         if assignments:
             # Held, and so beaten for, before anybody else sees them.
-            self._held.add(assignments, self._loop.time())
+            if lost := self._held.add(assignments, self._loop.time()):
+                self._stop_attempts(lost, Stop.LEASE_LOST)
             self._heartbeats.held_more(min({each.lease for each in assignments if each.lease}).total_seconds())
             self._home.call_soon_threadsafe(self._receiver.accept, assignments)
         if message.cancellations:

@@ -52,8 +52,8 @@ class LoopWatch:
         else:
             name, extra = attempt.job.topic, {"job_id": attempt.job.id, "attempt": attempt.job.attempt}
         logger.warning(
-            "%s has blocked the event loop for more than %g s, and all other async handlers with it. Its lease is kept. "
-            "Await instead, or make it a plain function, which runs in a thread. It is at:\n%s",
+            "%s has blocked the event loop for more than %g s, and all other async handlers with it. Its lease is "
+            "kept. Await instead, or make it a plain function, which runs in a thread. It is at:\n%s",
             name,
             self._blocked_after,
             stack,

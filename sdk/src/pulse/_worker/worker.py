@@ -100,6 +100,8 @@ class Worker:
                     "handlers did not end in time and are stopped; their jobs run again elsewhere",
                     extra={"running": len(self._runner.active)},
                 )
+            # Before anything is handed back, or it would be given to us again.
+            await self._transport.close_stream()
             self._runner.hand_back_queue()
             self._runner.stop_all()
             # What does not listen is left behind; the lease of its job runs out.

@@ -41,7 +41,7 @@ from pulsed.errors import AlreadyExists, InvalidArgument
 from pulsed.explain import explain_job
 from pulsed.filters import END, Filter, JobFinder, check_json
 from pulsed.identifiers import parse_id
-from pulsed.jobs import Jobs
+from pulsed.jobs import CANCELABLE, DELETABLE, MOVABLE, RETRYABLE, Jobs
 from pulsed.paging import read_token, write_token
 from pulsed.pause import PauseGate
 from pulsed.rpc.convert import STATUS_TO_WIRE, read_status, write_job, write_job_summary
@@ -122,46 +122,40 @@ class JobService(JobServiceBase):
 
     async def cancel_job(self, message: CancelJobRequest) -> CancelJobResponse:
         job_id = parse_id("job_id", message.job_id)
-        canceled = await self._jobs.cancel([job_id])
-        if not canceled:
-            raise await self._jobs.refuse(job_id, "canceled")
+        canceled = await self._jobs.change_one(job_id, self._jobs.cancel, CANCELABLE, "canceled")
         return CancelJobResponse(status=STATUS_TO_WIRE[canceled[0].status])
 
     async def retry_job(self, message: RetryJobRequest) -> RetryJobResponse:
         job_id = parse_id("job_id", message.job_id)
-        if not await self._jobs.retry([job_id]):
-            raise await self._jobs.refuse(job_id, "retried")
+        await self._jobs.change_one(job_id, self._jobs.retry, RETRYABLE, "retried")
         return RetryJobResponse()
 
     async def delete_job(self, message: DeleteJobRequest) -> DeleteJobResponse:
         job_id = parse_id("job_id", message.job_id)
-        if not await self._jobs.delete([job_id]):
-            raise await self._jobs.refuse(job_id, "deleted: cancel it first")
+        await self._jobs.change_one(job_id, self._jobs.delete, DELETABLE, "deleted: cancel it first")
         return DeleteJobResponse()
 
     async def update_job_priority(self, message: UpdateJobPriorityRequest) -> UpdateJobPriorityResponse:
+        async def set_priority(ids: Sequence[uuid.UUID]) -> int:
+            return await self._jobs.set_priority(ids, message.priority)
+
         job_id = parse_id("job_id", message.job_id)
-        priority = check_priority("priority", message.priority)
-        if not await self._jobs.set_priority([job_id], priority):
-            raise await self._jobs.refuse(job_id, "re-prioritised")
+        await self._jobs.change_one(job_id, set_priority, MOVABLE, "re-prioritised")
         return UpdateJobPriorityResponse()
 
     async def cancel_jobs(self, message: CancelJobsRequest) -> CancelJobsResponse:
         async def cancel(ids: Sequence[uuid.UUID]) -> int:
             return len(await self._jobs.cancel(ids))
 
-        waiting_or_running = (JobStatus.PENDING, JobStatus.RETRYING, JobStatus.RUNNING)
-        affected, more = await self._bulk(message.filter, message.limit, waiting_or_running, cancel)
+        affected, more = await self._bulk(message.filter, message.limit, CANCELABLE, cancel)
         return CancelJobsResponse(affected=affected, more=more)
 
     async def retry_jobs(self, message: RetryJobsRequest) -> RetryJobsResponse:
-        revivable = (JobStatus.DEAD_LETTERED, JobStatus.CANCELED, JobStatus.RETRYING)
-        affected, more = await self._bulk(message.filter, message.limit, revivable, self._jobs.retry)
+        affected, more = await self._bulk(message.filter, message.limit, RETRYABLE, self._jobs.retry)
         return RetryJobsResponse(affected=affected, more=more)
 
     async def delete_jobs(self, message: DeleteJobsRequest) -> DeleteJobsResponse:
-        not_running = tuple(status for status in JobStatus if status is not JobStatus.RUNNING)
-        affected, more = await self._bulk(message.filter, message.limit, not_running, self._jobs.delete)
+        affected, more = await self._bulk(message.filter, message.limit, DELETABLE, self._jobs.delete)
         return DeleteJobsResponse(affected=affected, more=more)
 
     async def update_jobs_priority(self, message: UpdateJobsPriorityRequest) -> UpdateJobsPriorityResponse:
@@ -170,15 +164,14 @@ class JobService(JobServiceBase):
         async def set_priority(ids: Sequence[uuid.UUID]) -> int:
             return await self._jobs.set_priority(ids, priority)
 
-        waiting = (JobStatus.PENDING, JobStatus.RETRYING)
-        affected, more = await self._bulk(message.filter, message.limit, waiting, set_priority)
+        affected, more = await self._bulk(message.filter, message.limit, MOVABLE, set_priority)
         return UpdateJobsPriorityResponse(affected=affected, more=more)
 
     async def _bulk(
         self,
         message: JobFilter | None,
         limit: int,
-        allowed: Sequence[JobStatus],
+        allowed: frozenset[JobStatus],
         step: Callable[[Sequence[uuid.UUID]], Awaitable[int]],
     ) -> tuple[int, bool]:
         """Applies a guarded step to what matches and may take it; how many did, and whether there may be more."""
