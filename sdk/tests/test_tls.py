@@ -18,8 +18,10 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
         pytest.skip("no openssl to make a certificate with")
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)],
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)),
+        ],
         check=True,
         capture_output=True,
     )
@@ -35,7 +37,7 @@ async def test_tls_with_the_right_authority_and_name_only(
     async with pulse.Pulse(f"localhost:{port}", tls_ca=cert) as client:
         assert await client.is_serving()
     async with pulse.Pulse(f"https://localhost:{port}", retries=0) as stranger:
-        with pytest.raises(pulse.ConfigurationError, match="is not trusted.*PULSE_TLS_CA"):
+        with pytest.raises(pulse.ConfigurationError, match=r"is not trusted.*PULSE_TLS_CA"):
             await stranger.is_serving()
     monkeypatch.setenv("PULSE_TLS_CA", str(cert))
     async with pulse.Pulse(f"127.0.0.1:{port}", retries=0) as other_name:

@@ -116,6 +116,22 @@ async def test_error_is_reported_with_its_traceback_and_retried(
     assert job.attempts == 2
 
 
+async def test_handler_that_calls_exit_fails_and_the_worker_goes_on(client: pulse.Pulse, running: Running) -> None:
+    @client.task("async", max_attempts=1)
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    @client.task("plain", max_attempts=1)
+    def leave_plain() -> None:
+        raise SystemExit(3)
+
+    async with running(client):
+        for task in (leave, leave_plain):
+            job = await client.wait_job(await task.enqueue(), timeout=10)
+            assert job.status == "DEAD_LETTERED"
+            assert "SystemExit" in (job.last_error or "")
+
+
 async def test_long_traceback_keeps_its_tail(client: pulse.Pulse, running: Running, until_status: UntilStatus) -> None:
     @client.task("long", max_attempts=1)
     async def long() -> None:
@@ -411,6 +427,17 @@ async def test_log_lines_of_a_handler_carry_its_job(
     log.removeHandler(handler)
     fields = [(each.__dict__["job_id"], each.__dict__["attempt"], each.__dict__["topic"]) for each in records]
     assert fields == [(job.id, 1, "t"), (None, None, None)]
+
+
+async def test_wait_job_returns_the_finished_job_or_times_out(client: pulse.Pulse, running: Running) -> None:
+    @client.task("t")
+    async def handler() -> None: ...
+
+    with pytest.raises(TimeoutError):
+        await client.wait_job(await client.enqueue("nobody-serves-this"), timeout=0.05)
+    async with running(client):
+        job = await client.wait_job(await handler.enqueue(), timeout=10)
+    assert job.status is pulse.JobStatus.COMPLETED
 
 
 async def test_only_named_tasks_are_served(client: pulse.Pulse, until_status: UntilStatus) -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import bcrypt
 import pytest
 import pytest_asyncio
+from grpclib._registry import servers
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
@@ -23,7 +24,7 @@ from pulsed.auth import Authenticator, parse_users
 from pulsed.errors import StartupError, Unauthenticated
 from support.postgres import Databases
 from support.server import PATIENCE, Client, Server, running_server
-from support.wire import frame, raw_connection
+from support.wire import raw_connection
 
 HASH = bcrypt.hashpw("häsh:ed".encode(), bcrypt.gensalt(4)).decode()
 USERS = f"anna:plain, bob:{HASH}"
@@ -102,15 +103,8 @@ async def test_every_rpc_is_closed_to_those_without_credentials(guarded: Server,
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_rpcs_are_those_that_the_server_has(guarded: Server) -> None:
     """So that no service can be added that the test above does not know."""
-    served = {*guarded_paths(), *HealthBase().__mapping__()}
+    served = {path for server in servers for path in server._mapping}
     assert served == {*PATHS, *HealthBase().__mapping__()}
-
-
-def guarded_paths() -> Iterator[str]:
-    from grpclib._registry import servers
-
-    for server in servers:
-        yield from server._mapping
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -170,7 +164,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         checked.append(password)
         return check(password, hashed)
 
-    monkeypatch.setattr(auth.bcrypt, "checkpw", checkpw)
+    monkeypatch.setattr(bcrypt, "checkpw", checkpw)
     return checked
 
 
@@ -230,7 +224,7 @@ async def test_a_flood_of_wrong_passwords_takes_few_threads_and_not_the_loop(mon
         running -= 1
         return False
 
-    monkeypatch.setattr(auth.asyncio, "to_thread", to_thread)
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
     authenticator = Authenticator(parse_users(USERS))
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         for n in range(20):

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import pulse_gen.rpc.grpc.health.v1 as health_contract
-import pulse_gen.rpc.pulse.v1 as contract
 import pytest
 from grpclib.client import UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.metadata import Deadline
+
+import pulse_gen.rpc.grpc.health.v1 as health_contract
+import pulse_gen.rpc.pulse.v1 as contract
 from pulse_gen.db import models
 from support.server import Server
 
@@ -142,9 +143,7 @@ def job(status: str, **changes: str | None) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("status", FITTING)
-async def test_the_table_takes_jobs_that_can_exist(
-    database: "asyncpg.Connection[asyncpg.Record]", status: str
-) -> None:
+async def test_the_table_takes_jobs_that_can_exist(database: "asyncpg.Connection[asyncpg.Record]", status: str) -> None:
     await insert(database, "jobs", job(status))
 
 

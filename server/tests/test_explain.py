@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from pulse_gen.db.models import DispatchControl, Job, JobStatus
 from pulse_gen.db.workers import WorkersListRow
 from pulse_gen.rpc.pulse.v1 import (
@@ -15,9 +16,8 @@ from pulse_gen.rpc.pulse.v1 import (
     PauseDispatchRequest,
     ResumeDispatchRequest,
 )
-from support.server import Server
-
 from pulsed.explain import explain_job
+from support.server import Server
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 JOB_ID = uuid.UUID("018f0000-0000-7000-8000-000000000001")
@@ -56,9 +56,10 @@ FAILED = job(JobStatus.DEAD_LETTERED, finished_at=NOW, attempts=5, last_error="T
          ["completed at 2026-01-05 12:00:00 UTC", "attempt 2"], ""),
         (job(JobStatus.CANCELED, finished_at=NOW), [], FREE, HoldReason.FINISHED, ["canceled at"],
          f"pulse jobs retry {JOB_ID}"),
-        (FAILED, [], FREE, HoldReason.FINISHED, ["died at", "5 attempts", "ValueError: no"], f"pulse jobs retry {JOB_ID}"),
-        (FAILED._replace(attempts=1, last_error=""), [], FREE, HoldReason.FINISHED, ["1 attempt;", "no error was given"],
+        (FAILED, [], FREE, HoldReason.FINISHED, ["died at", "5 attempts", "ValueError: no"],
          f"pulse jobs retry {JOB_ID}"),
+        (FAILED._replace(attempts=1, last_error=""), [], FREE, HoldReason.FINISHED,
+         ["1 attempt;", "no error was given"], f"pulse jobs retry {JOB_ID}"),
         (RUNNING, [switch("")], [], HoldReason.RUNNING, [str(WORKER_ID), "attempt 2", "until 2026-01-05 12:00:30 UTC"],
          f"pulse jobs cancel {JOB_ID}"),
         (RUNNING._replace(cancel_requested_at=NOW), [], FREE, HoldReason.RUNNING, ["asked to stop at"], ""),
@@ -71,8 +72,8 @@ FAILED = job(JobStatus.DEAD_LETTERED, finished_at=NOW, attempts=5, last_error="T
          ["Dispatch is paused by ann since 2026-01-05 12:00:00 UTC: moving."], "pulse dispatch resume"),
         (job(), [switch("", paused=False), switch("mail")], [], HoldReason.PAUSED, ["The topic 'mail' is paused since"],
          "pulse dispatch resume --topic mail"),
-        (job(), [switch("", paused=False), switch("other")], [], HoldReason.NO_WORKER, ["no connected worker", "'mail'"],
-         "pulse workers list"),
+        (job(), [switch("", paused=False), switch("other")], [], HoldReason.NO_WORKER,
+         ["no connected worker", "'mail'"], "pulse workers list"),
         (job(), [], [worker(capacity=2, held=2)], HoldReason.WORKERS_BUSY, ["all 2 slots of the 1 worker "],
          f"pulse jobs priority {JOB_ID} 4"),
         (job(), [], [worker(capacity=2, held=2), worker(capacity=1, held=3)], HoldReason.WORKERS_BUSY,

@@ -1,4 +1,4 @@
-"""Limits of the wire: nothing is read that is too long, nobody is let in who is one too many, nobody stays who is gone."""
+"""Limits of the wire: nothing too long is read, nobody too many is let in, nobody who is gone stays."""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +31,10 @@ async def test_an_enormous_length_is_refused_before_a_byte_of_it_is_read(server:
 
 async def test_refused_bodies_do_not_stall_the_other_calls_of_their_connection(database_dsn: str) -> None:
     """What was sent and never read counts against the window of the whole connection, unless it is given back."""
-    async with running_server(database_dsn, max_message_bytes=1 << 16) as server, raw_connection(server.app.port) as raw:
+    async with (
+        running_server(database_dsn, max_message_bytes=1 << 16) as server,
+        raw_connection(server.app.port) as raw,
+    ):
         for _ in range(3):
             call = await raw.open(SUBMIT)
             await raw.send(call, frame(b"x" * (3 << 20)))
@@ -139,15 +142,13 @@ async def test_health_answers_for_every_service_and_watches(server: Server) -> N
     assert caught.value.status is Status.NOT_FOUND
     async with asyncio.timeout(PATIENCE):
         watch = server.health.watch(HealthCheckRequest())
+        unknown = server.health.watch(HealthCheckRequest(service="nothing"))
         assert (await anext(watch)).status.name == "SERVING"
+        assert (await anext(unknown)).status.name == "SERVICE_UNKNOWN"
         server.app.health.set_ready(False)
         assert (await anext(watch)).status.name == "NOT_SERVING"
         server.app.health.set_ready(True)
         assert (await anext(watch)).status.name == "SERVING"
-        await watch.aclose()
-        unknown = server.health.watch(HealthCheckRequest(service="nothing"))
-        assert (await anext(unknown)).status.name == "SERVICE_UNKNOWN"
-        await unknown.aclose()
 
 
 async def test_a_health_watch_does_not_hold_up_the_stop(database_dsn: str) -> None:

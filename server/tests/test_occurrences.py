@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pulse_gen.db.models import MisfirePolicy, ScheduleKind
 
+from pulse_gen.db.models import MisfirePolicy, ScheduleKind
 from pulsed.occurrences import (
     Firing,
     Timing,

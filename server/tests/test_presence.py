@@ -4,9 +4,8 @@ import asyncio
 from datetime import timedelta
 
 from pulse_gen.rpc.pulse.v1 import GetServerInfoRequest, ListTopicsRequest, ListWorkersRequest, Worker
+from pulsed.presence import INTERVAL, SILENCE
 from support.server import PATIENCE, Server, VirtualClock, running_server
-
-from pulsed.presence import SILENCE
 
 
 async def listed(server: Server, topic: str = "") -> dict[str, Worker]:
@@ -119,6 +118,4 @@ async def test_a_server_that_stops_takes_its_workers_off_the_list(database_dsn: 
 
 
 def test_a_server_may_miss_two_of_its_words() -> None:
-    from pulsed.presence import INTERVAL
-
     assert timedelta(0) < 3 * INTERVAL < SILENCE

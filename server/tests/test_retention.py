@@ -6,13 +6,13 @@ from typing import Any
 
 import asyncpg
 import pytest
-from pulse_gen.db import jobs as job_queries
-from support.server import VirtualClock
 
+from pulse_gen.db import jobs as job_queries
 from pulsed import retention
 from pulsed.database import Database, open_database
 from pulsed.retention import Pruner
 from pulsed.settings import load_settings
+from support.server import VirtualClock
 
 DAY = timedelta(days=1)
 KEEP = {"COMPLETED": DAY, "CANCELED": 7 * DAY, "DEAD_LETTERED": 90 * DAY}

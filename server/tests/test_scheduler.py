@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import asyncpg
 import pytest
+
 from pulse_gen.db.models import Schedule
 from pulse_gen.rpc.pulse.v1 import (
     CreateScheduleRequest,
@@ -23,8 +24,6 @@ from pulse_gen.rpc.pulse.v1 import (
     Unique,
     UniqueScope,
 )
-from support.server import Server, VirtualClock, running_server
-
 from pulsed.database import Connection, Database, Lane, open_database
 from pulsed.dispatcher import Dispatcher
 from pulsed.errors import Unavailable
@@ -37,6 +36,7 @@ from pulsed.scheduler import SCHEDULES_AT_ONCE, Scheduler
 from pulsed.schedules import Schedules, read_definition
 from pulsed.settings import load_settings
 from pulsed.traffic import Traffic
+from support.server import Server, VirtualClock, running_server
 
 MINUTE = timedelta(minutes=1)
 
@@ -163,9 +163,7 @@ async def test_occurrences_missed_in_an_absence_follow_the_policy(
 
 
 async def test_a_thousand_missed_occurrences_come_oldest_first(parts: Parts) -> None:
-    await parts.create(
-        every=Every(interval=timedelta(seconds=1)), misfire_policy=MisfirePolicy.ALL, misfire_limit=1000
-    )
+    await parts.create(every=Every(interval=timedelta(seconds=1)), misfire_policy=MisfirePolicy.ALL, misfire_limit=1000)
     parts.clock.advance(days=365)
     await parts.fire()
     now = parts.clock.moment

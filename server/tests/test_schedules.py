@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+
 from pulse_gen.rpc.pulse.v1 import (
     Backoff,
     BackoffKind,

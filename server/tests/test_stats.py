@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+
 from pulse_gen.db import stats as stats_queries
 from pulse_gen.rpc.pulse.v1 import (
     CancelJobRequest,
@@ -28,12 +29,11 @@ from pulse_gen.rpc.pulse.v1 import (
     ScheduleDefinition,
     TopicStats,
 )
-from support.server import Server, VirtualClock, running_server
-
 from pulsed.database import Database, open_database
 from pulsed.metrics import Metrics
 from pulsed.stats import Snapshot, Stats, summarize_error
 from pulsed.traffic import STEPS, Traffic, percentile, step_of
+from support.server import Server, VirtualClock, running_server
 
 MINUTE = timedelta(minutes=1)
 
@@ -167,9 +167,7 @@ class CountedStats(Stats):
         return await super()._count()
 
 
-async def test_callers_that_come_together_share_one_count(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_callers_that_come_together_share_one_count(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsed.stats.LEAST_AGE", 3600)
     stats = CountedStats(database)
     callers = [asyncio.create_task(stats.snapshot()) for _ in range(10)]
@@ -382,7 +380,7 @@ def test_an_error_is_summed_up_by_its_last_line(error: str, summary: str) -> Non
 
 async def test_the_server_tells_what_it_is(server: Server) -> None:
     info = await server.stats.get_server_info(GetServerInfoRequest())
-    assert uuid.UUID(info.server_id)
+    assert str(uuid.UUID(info.server_id)) == info.server_id
     assert info.postgres_version.split(".")[0].isdigit()
     assert info.schema_version == await server.database.fetchval("SELECT max(version) FROM schema_migrations")
     assert info.default_lease == timedelta(seconds=30)
@@ -396,7 +394,7 @@ async def test_the_server_tells_what_it_is(server: Server) -> None:
 async def test_counting_reads_indexes_and_no_table(database: Database, database_dsn: str) -> None:
     connection = await asyncpg.connect(database_dsn)
     try:
-        # VACUUM takes no page for visible to all before its commits are on disk, and the tests' Postgres is in no hurry.
+        # VACUUM takes no page for visible to all before its commits are on disk, and the tests' Postgres can wait.
         await connection.execute("SET synchronous_commit = on")
         await connection.execute(
             "INSERT INTO jobs (id, topic, payload, content_type, priority, max_attempts, status, submitted_at,"

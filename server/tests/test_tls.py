@@ -173,9 +173,7 @@ def test_passwords_in_plain_text_are_worth_a_warning(
     assert ["plain text" in record.message for record in caplog.records] == [True] * warns
 
 
-async def test_a_server_gives_that_warning_when_it_starts(
-    database_dsn: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_server_gives_that_warning_when_it_starts(database_dsn: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         async with running_server(database_dsn, grpc_addr=":0", auth_users="anna:secret"):
             pass

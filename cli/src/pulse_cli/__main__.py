@@ -1,14 +1,17 @@
-"""The program `pulse`."""
+"""The program `pulse`: as little as possible before Ctrl-C has a handler."""
 
-import click
-
-from pulse_cli import __version__
+import sys
 
 
-@click.group()
-@click.version_option(__version__, prog_name="pulse", message="%(prog)s %(version)s")
 def main() -> None:
-    """Look at a pulse job queue and act on it."""
+    """Run the command line and end with its exit code."""
+    try:
+        from pulse_cli.program import run
+
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # It came while modules were loading: there is nothing to tidy up.
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,8 @@ def _write_guarded_loop(out: Source, message: Message) -> None:
             _write_loop(out, message)
         with out.block("except (UnicodeDecodeError, FieldError) as error:"):
             fields = f"{message.name}_FIELDS"
-            name = message.name.replace("_", ".") if message.is_entry else message.name
+            # An entry is named after its class, which has no underscores, and its field.
+            name = message.name.replace("_", ".", 1)
             out.line(f'raise invalid_field("{name}", {fields}, tag, stop > end, error) from None')
     else:
         _write_loop(out, message)

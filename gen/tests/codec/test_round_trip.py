@@ -34,7 +34,7 @@ def has_wide_map(stock: Any) -> bool:
 
 @pytest.mark.parametrize("of", CASES, ids=repr)
 def test_any_message_is_written_and_read_as_by_both_references(of: Case) -> None:
-    @settings(PROFILE, max_examples=150 if of.full_name.startswith("golden.") else 30)
+    @settings(PROFILE, max_examples=100 if of.full_name.startswith("golden.") else 20)
     @given(messages(of))
     def check(message: Any) -> None:
         wire = of.encode(message)

@@ -12,7 +12,7 @@ from .wire import damaged, drops_entries, has_bad_time, read_by_google, sized, t
 PROFILE = settings(deadline=None, derandomize=True, database=None)
 CASES = [*contract_cases(), *golden_cases()]
 
-# Whole families of small messages: their fields are tested in the ones that remain.
+# Without fields there is little to damage.
 DAMAGED = [one for one in CASES if one.descriptor.fields]
 
 
@@ -24,7 +24,7 @@ def meaning(of: Case, message: Any) -> bytes:
 
 @pytest.mark.parametrize("of", CASES, ids=repr)
 def test_legal_bytes_of_any_shape_are_read_as_by_google(of: Case) -> None:
-    @settings(PROFILE, max_examples=200 if of.full_name.startswith("golden.") else 25)
+    @settings(PROFILE, max_examples=100 if of.full_name.startswith("golden.") else 20)
     @given(wires(of.descriptor))
     def check(wire: bytes) -> None:
         assert meaning(of, of.decode(wire)) == read_by_google(of, wire)
@@ -32,37 +32,35 @@ def test_legal_bytes_of_any_shape_are_read_as_by_google(of: Case) -> None:
     check()
 
 
+def assert_read_as_by_google_or_refused(of: Case, wire: bytes) -> None:
+    """Where Google refuses, so do we; where we alone refuse, it is for a reason that we know."""
+    expected = read_by_google(of, wire)
+    try:
+        message = of.decode(wire)
+    except of.error as refusal:
+        # Google lets any number pass as a time, and 0 as the number of some unknown fields.
+        stricter = ("Timestamp", "Duration", "field number 0")
+        assert expected is None or any(word in str(refusal) for word in stricter)
+    else:
+        assert expected is not None
+        assert not has_bad_time(of, wire)
+        assert meaning(of, message) == expected or drops_entries(of, wire)
+
+
 @pytest.mark.parametrize("of", DAMAGED, ids=repr)
 def test_damaged_bytes_are_read_as_by_google_or_refused(of: Case) -> None:
-    @settings(PROFILE, max_examples=200 if of.full_name.startswith("golden.") else 30)
+    @settings(PROFILE, max_examples=100 if of.full_name.startswith("golden.") else 20)
     @given(wires(of.descriptor).flatmap(damaged))
     def check(wire: bytes) -> None:
-        expected = read_by_google(of, wire)
-        try:
-            message = of.decode(wire)
-        except of.error as refusal:
-            # Google lets any number pass as a time, and anything inside of an unknown group.
-            stricter = ("Timestamp", "Duration", "field number 0")
-            assert expected is None or any(word in str(refusal) for word in stricter)
-        else:
-            assert expected is not None
-            assert not has_bad_time(of, wire)
-            assert meaning(of, message) == expected or drops_entries(of, wire)
+        assert_read_as_by_google_or_refused(of, wire)
 
     check()
 
 
-@pytest.mark.parametrize("of", CASES, ids=repr)
-@settings(PROFILE, max_examples=25)
-@given(wire=st.binary(max_size=40))
+@settings(PROFILE, max_examples=400)
+@given(of=st.sampled_from(CASES), wire=st.binary(max_size=40))
 def test_noise_is_read_as_by_google_or_refused(of: Case, wire: bytes) -> None:
-    expected = read_by_google(of, wire)
-    try:
-        message = of.decode(wire)
-    except of.error:
-        assert expected is None or has_bad_time(of, wire) or b"\x00" in wire
-    else:
-        assert meaning(of, message) == expected
+    assert_read_as_by_google_or_refused(of, wire)
 
 
 def test_every_truncation_of_a_message_is_refused_or_a_shorter_message() -> None:
@@ -185,6 +183,13 @@ def test_unknown_fields_are_skipped_and_not_kept() -> None:
         assert message == of.cls(job_id="a", attempt=3)
         assert message._unknown_fields == b""
         assert of.encode(message) == plain
+
+
+def test_a_value_of_a_map_is_named_by_its_field() -> None:
+    of = case("golden.v1.Maps")
+    negative = b"\x10" + varint(-1)
+    with pytest.raises(of.error, match=r"^field Maps.made_at.value: Timestamp out of range$"):
+        of.decode(tag(16, 2) + sized(b"\x12" + sized(negative)))
 
 
 def test_unknown_fields_between_numbers_of_two_bytes_are_skipped() -> None:

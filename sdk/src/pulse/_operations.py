@@ -1,5 +1,6 @@
 """What an operator does to jobs and to dispatch, and what there is to see."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Unpack
 
@@ -49,6 +50,18 @@ class JobOperations:
             JobServiceStub, JobServiceStub.get_job, wire.GetJobRequest(job_id=job_id), repeatable=True
         )
         return read_job(answer.job)
+
+    async def wait_job(self, job_id: str, *, timeout: Seconds | None = None) -> JobInfo:
+        """The job once it is COMPLETED, DEAD_LETTERED or CANCELED; TimeoutError if that takes longer than `timeout`.
+
+        It asks again and again, at first every 20 ms, later once a second: for tests and scripts, not for thousands.
+        """
+        wait = 0.02
+        async with asyncio.timeout(None if timeout is None else to_timedelta("timeout", timeout).total_seconds()):
+            while not (job := await self.get_job(job_id)).status.finished:
+                await asyncio.sleep(wait)
+                wait = min(1.0, wait * 1.5)
+        return job
 
     async def list_jobs(
         self, *, limit: int | None = None, page_size: int = 100, **conditions: Unpack[JobFilter]

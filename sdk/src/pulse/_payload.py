@@ -1,6 +1,7 @@
 """Arguments on the wire: written and checked by the annotation of the task that takes them."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
@@ -28,7 +29,7 @@ class JsonPayload:
                 f"a dataclass, a TypedDict, a dict or bytes ({str(error).splitlines()[0]})"
             ) from None
         # From bytes to arguments without a step between: the worker's hot path.
-        self.decode = adapter.validate_json
+        self.decode: Callable[[bytes], Any] = adapter.validator.validate_json
         self._validate = adapter.validate_python
         self._dump = adapter.dump_json
         is_class = isinstance(annotation, type)

@@ -96,6 +96,7 @@ class Pulse:
     enqueue_many = _blocking(AsyncPulse.enqueue_many)
 
     get_job = _blocking(AsyncPulse.get_job)
+    wait_job = _blocking(AsyncPulse.wait_job)
     list_jobs = _iterating(AsyncPulse.list_jobs)
     list_jobs_page = _blocking(AsyncPulse.list_jobs_page)
     count_jobs = _blocking(AsyncPulse.count_jobs)

@@ -15,7 +15,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def answer(request_line: str, health: Health, metrics: Metrics) -> tuple[str, str, bytes]:
-    """Status line, content type and body for a request."""
+    """Status (and what belongs to it alone), content type and body for a request."""
     method, _, rest = request_line.partition(" ")
     target, _, version = rest.partition(" ")
     if not method.isalpha() or not version.startswith("HTTP/1."):

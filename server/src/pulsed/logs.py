@@ -2,10 +2,14 @@
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+# What Postgres adds to an error quotes rows, payloads among them. In a group, each line has a margin.
+DETAIL = re.compile(r"\n[ |]*DETAIL:  .*?(?=\n[ |]*HINT:|\n[ |]*\n|\Z)", re.DOTALL)
 
 
 class JsonFormatter(logging.Formatter):
@@ -21,7 +25,8 @@ class JsonFormatter(logging.Formatter):
         line |= {key: value for key, value in vars(record).items() if key not in STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        shown = {key: DETAIL.sub("", value) if isinstance(value, str) else value for key, value in line.items()}
+        return json.dumps(shown, default=str, ensure_ascii=False)
 
 
 def configure_logging(level: str) -> None:
@@ -34,3 +39,5 @@ def configure_logging(level: str) -> None:
     # Its pool logs a traceback for each try while the database is away; our loops say it once.
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    # At the debug level it writes every header, credentials among them.
+    logging.getLogger("hpack").setLevel(logging.WARNING)

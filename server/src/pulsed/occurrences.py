@@ -113,7 +113,7 @@ def occurrence_id(schedule_id: uuid.UUID, occurrence: datetime) -> uuid.UUID:
 
 
 def _cron(timing: Timing, moment: datetime, *, back: bool) -> Iterator[datetime]:
-    """The occurrences of a cron expression from about `moment` on, or back from it; the first may lie on its wrong side.
+    """The occurrences of a cron expression from about `moment` on, or back from it; the first may be on its wrong side.
 
     The expression is read on a clock without time zone; what the zone makes of that is settled here, so that it is the
     same wherever the search begins.

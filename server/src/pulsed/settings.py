@@ -20,7 +20,10 @@ def parse_duration(value: object) -> object:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", value.strip())
     if match is None:
         raise ValueError(f"{value!r} is not a duration such as 500ms, 30s, 10m, 12h or 7d")
-    return timedelta(seconds=float(match[1]) * UNITS[match[2] or "s"])
+    try:
+        return timedelta(seconds=float(match[1]) * UNITS[match[2] or "s"])
+    except OverflowError:
+        raise ValueError("is longer than can be counted") from None
 
 
 def parse_address(value: str) -> tuple[str | None, int]:
@@ -33,6 +36,7 @@ def parse_address(value: str) -> tuple[str | None, int]:
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 Positive = Field(gt=timedelta(0))
+Lease = Annotated[Duration, Field(ge=timedelta(seconds=1))]
 
 
 class Settings(BaseSettings):
@@ -61,10 +65,10 @@ class Settings(BaseSettings):
     )
     tls_cert: Path | None = Field(None, description="Certificate chain (PEM). With PULSE_TLS_KEY.")
     tls_key: Path | None = Field(None, description="Private key (PEM). With PULSE_TLS_CERT.")
-    lease_ttl: Annotated[Duration, Field(ge=timedelta(seconds=1))] = Field(
+    lease_ttl: Lease = Field(
         timedelta(seconds=30), description="How long a worker may be silent before it loses a job."
     )
-    topic_leases: Annotated[dict[str, Duration], NoDecode] = Field(
+    topic_leases: Annotated[dict[str, Lease], NoDecode] = Field(
         {}, description="Leases of single topics: topic=60s, comma separated."
     )
     watchdog_interval: Annotated[Duration, Positive] = Field(

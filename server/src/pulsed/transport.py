@@ -9,6 +9,7 @@ import asyncio
 import logging
 import struct
 import time
+import weakref
 from collections.abc import Callable, Collection
 from contextlib import aclosing, suppress
 from typing import Any, Generic, TypeVar, cast
@@ -170,11 +171,15 @@ class GrpcServer(grpclib.server.Server):
     def __init__(self, services: Collection[Any], codec: Codec, max_connections: int) -> None:
         super().__init__(services, codec=codec, config=KEEPALIVE)
         self._max_connections = max_connections
+        self._protocols: weakref.WeakSet[H2Protocol] = weakref.WeakSet()
 
     def _protocol_factory(self) -> H2Protocol:
         protocol = super()._protocol_factory()
         open_handlers = sum(not handler.closing for handler in self._handlers)
-        return Refusal(protocol) if open_handlers > self._max_connections else protocol
+        if open_handlers > self._max_connections:
+            return Refusal(protocol)
+        self._protocols.add(protocol)
+        return protocol
 
     @property
     def port(self) -> int:
@@ -187,6 +192,11 @@ class GrpcServer(grpclib.server.Server):
         """Refuses new connections; calls in progress go on."""
         if self._server is not None:
             self._server.close()
+
+    def hang_up(self) -> None:
+        """Closes the connections that are left. From Python 3.12 on, asyncio waits for them, and clients keep theirs."""
+        for protocol in list(self._protocols):
+            protocol.processor.close("the server stopped")
 
 
 class Refusal(H2Protocol):
@@ -232,4 +242,5 @@ async def stop_server(server: GrpcServer, guard: Guard, timeout: float) -> None:
         async with asyncio.timeout(timeout):
             await guard.wait_idle()
     server.close()
+    server.hang_up()
     await server.wait_closed()

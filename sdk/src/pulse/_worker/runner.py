@@ -70,6 +70,8 @@ class Runner:
         # Jobs that came back to us while the handler of an earlier attempt was still ending: never two at once.
         self._deferred: dict[str, JobAssignment] = {}
         self._slots: set[asyncio.Task[None]] = set()
+        # Whether a slot was opened and has not begun: one is enough, it opens the next.
+        self._opening = False
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._threads = ThreadPool(concurrency)
@@ -79,7 +81,6 @@ class Runner:
         # Read by the transport's thread too: for the watch over a blocked loop, and for how much to prefetch.
         self.active: dict[str, Attempt] = {}
         self.started = 0
-        self.busy_seconds = 0.0
 
     # What the transport tells.
 
@@ -88,8 +89,7 @@ class Runner:
         self._queue.extend(assignments)
         if self._queue:
             self._idle.clear()
-            if len(self._slots) < self._concurrency:
-                self._open_slot()
+            self._open_slot()
 
     def stop(self, attempts: Iterable[tuple[str, int]], why: Stop) -> None:
         """Stop these attempts, if they are here."""
@@ -132,6 +132,9 @@ class Runner:
     # Slots.
 
     def _open_slot(self) -> None:
+        if self._opening or len(self._slots) >= self._concurrency:
+            return
+        self._opening = True
         # A context of its own: what one handler sets in it must not be seen by the next.
         slot = self._loop.create_task(self._serve_slot(), context=self._context.copy())
         self._slots.add(slot)
@@ -139,7 +142,7 @@ class Runner:
 
     def _close_slot(self, slot: "asyncio.Task[None]") -> None:
         self._slots.discard(slot)
-        if self._queue and len(self._slots) < self._concurrency:
+        if self._queue:
             self._open_slot()
         self._note_idle()
         if not slot.cancelled() and (error := slot.exception()) is not None:
@@ -150,6 +153,7 @@ class Runner:
             self._idle.set()
 
     async def _serve_slot(self) -> None:
+        self._opening = False
         queue, time = self._queue, self._loop.time
         slot = asyncio.current_task()
         assert slot is not None
@@ -160,14 +164,13 @@ class Runner:
                 self._deferred[assignment.job_id] = assignment
                 continue
             # If this handler waits, the next slot runs meanwhile; if not, it finds an empty queue and closes.
-            if queue and len(self._slots) < self._concurrency:
+            if queue and not self._opening:
                 self._open_slot()
             task = self._tasks[assignment.topic]
             attempt = Attempt(assignment, slot, not task.is_async)
             set_current_job(attempt.job)
             before = copy_context()
             self.active[assignment.job_id] = attempt
-            began = time()
             self.started += 1
             try:
                 result = await self._run(task, attempt)
@@ -175,11 +178,9 @@ class Runner:
                 self._forget(assignment.job_id)
             if result is not None:
                 self._report(result)
-            now = time()
-            self.busy_seconds += now - began
             if attempt.stop is not None or copy_context() != before:
                 return  # cancelled, or something was left in its context: a fresh slot takes over
-            if now - turn_began > LONGEST_TURN:
+            if time() - turn_began > LONGEST_TURN:
                 await asyncio.sleep(0)
                 turn_began = time()
 
@@ -213,9 +214,9 @@ class Runner:
         except TimedOut:
             attempt.job._cancel()
             return results.failed(assignment, _timeout_text(assignment))
-        except BaseException as error:
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too: a handler does not end the worker
             return self._read_error(attempt, error)
         return None if attempt.stop is Stop.LEASE_LOST else results.succeeded(assignment)
 
@@ -263,7 +264,7 @@ class Runner:
             if task.in_process:
                 await self._processes.run(task.handler, (args,) if task.signature.takes_args else ())
             else:
-                await self._threads.run(lambda: _call(task, args, attempt.job))
+                await self._threads.run(lambda: _call_plain(task, args, attempt.job))
 
         await (chain(self._middleware, attempt.job, handler)() if self._middleware else handler())
 
@@ -323,6 +324,14 @@ def _call(task: Task[Any], args: Any, job: Job) -> Any:
     if takes_args:
         return task.handler(args, job) if takes_job else task.handler(args)
     return task.handler(job) if takes_job else task.handler()
+
+
+def _call_plain(task: Task[Any], args: Any, job: Job) -> None:
+    try:
+        _call(task, args, job)
+    except SystemExit as error:
+        # As it is, it would end the event loop that hears of it.
+        raise RuntimeError(f"the handler called sys.exit({error.code})") from error
 
 
 async def _ended(running: "asyncio.Future[Any]", timeout: float | None) -> bool:

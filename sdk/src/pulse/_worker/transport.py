@@ -9,7 +9,7 @@ import os
 import platform
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from pulse._settings import ConnectionSettings
 from pulse._version import __version__
 from pulse._worker.heartbeats import Heartbeats
 from pulse._worker.held import HeldJobs
+from pulse._worker.prefetch import Prefetch
 from pulse._worker.reporter import Reporter
 from pulse._worker.results import handed_back
 from pulse._worker.runner import Stop
@@ -63,12 +64,14 @@ class Transport:
         settings: WorkerSettings,
         topics: Sequence[str],
         watch: Callable[[], Any],
+        prefetch: Prefetch,
     ) -> None:
         self.worker_id = new_id()
         self._settings = connection
         self._worker = settings
         self._topics = list(topics)
         self._watch = watch
+        self._prefetch = prefetch
         self._receiver: Receiver
         self._home = asyncio.get_running_loop()
         self._running: Future[None] = Future()
@@ -171,29 +174,35 @@ class Transport:
         give_up_at = self._loop.time() + self._worker.connect_timeout
         while True:
             try:
-                connected = False
-                async for message in self._open_stream():
-                    if not connected:
-                        connected, failures = True, 0
-                        self._note_connected()
-                    self._take(message)
+                connected = retuned = False
+                async with aclosing(self._open_stream()) as messages:
+                    async for message in messages:
+                        if not connected:
+                            connected, failures = True, 0
+                            self._note_connected()
+                        self._take(message)
+                        if retuned := self._prefetch.retune(self._loop.time()):
+                            break
                 error: PulseError | None = None
             except BROKEN_CALLS as broken:
                 error = translate_error(broken, self._settings.address)
                 if not self._ready.done() and (isinstance(error, _HOPELESS) or self._loop.time() > give_up_at):
                     raise error from broken
-            log = logger.warning if failures == 0 else logger.debug
-            log("the stream of jobs ended, connecting again: %s", error or "the server closed it")
-            await asyncio.sleep(full_jitter(failures))
-            failures += 1
+            if retuned:
+                logger.debug("prefetching another number of jobs", extra={"prefetch": self._prefetch.value})
+            else:
+                log = logger.warning if failures == 0 else logger.debug
+                log("the stream of jobs ended, connecting again: %s", error or "the server closed it")
+                await asyncio.sleep(full_jitter(failures))
+                failures += 1
             if self._ready.done():
                 await self._hand_back_strays()
 
-    async def _open_stream(self) -> Any:
+    async def _open_stream(self) -> AsyncGenerator[StreamJobsResponse, None]:
         request = StreamJobsRequest(
             worker_id=self.worker_id,
             topics=self._topics,
-            capacity=self._worker.concurrency + (self._worker.prefetch or 0),
+            capacity=self._worker.concurrency + self._prefetch.value,
             host=f"{socket.gethostname()[:200]}:{os.getpid()}",
             version=f"pulse-sdk/{__version__} python/{platform.python_version()}",
         )

@@ -12,6 +12,7 @@ from pulse._errors import TaskError
 from pulse._middleware import Middleware
 from pulse._settings import ConnectionSettings
 from pulse._task import Task
+from pulse._worker.prefetch import Prefetch
 from pulse._worker.runner import Runner
 from pulse._worker.settings import WorkerSettings
 from pulse._worker.transport import Transport
@@ -49,7 +50,8 @@ class Worker:
             report=self._report,
         )
         watch = LoopWatch(self._loop, threading.get_ident(), self._runner.active, settings.blocked_after)
-        self._transport = Transport(connection, settings, sorted(tasks), watch.run)
+        prefetch = Prefetch(settings.prefetch, settings.concurrency, lambda: self._runner.started, self._runner.active)
+        self._transport = Transport(connection, settings, sorted(tasks), watch.run, prefetch)
 
     def stop(self) -> None:
         """Drain; a second call ends it at once. Safe from any thread."""

@@ -136,8 +136,10 @@ class JobService(JobServiceBase):
         return DeleteJobResponse()
 
     async def update_job_priority(self, message: UpdateJobPriorityRequest) -> UpdateJobPriorityResponse:
+        priority = check_priority("priority", message.priority)
+
         async def set_priority(ids: Sequence[uuid.UUID]) -> int:
-            return await self._jobs.set_priority(ids, message.priority)
+            return await self._jobs.set_priority(ids, priority)
 
         job_id = parse_id("job_id", message.job_id)
         await self._jobs.change_one(job_id, set_priority, MOVABLE, "re-prioritised")

@@ -1,0 +1,58 @@
+"""`pulse jobs`: look at jobs."""
+
+from typing import Any
+
+import click
+
+from pulse_cli.command import LazyGroup, ServerCommand, Session, operation
+from pulse_cli.filters import filter_options, read_conditions
+from pulse_cli.parameters import Id
+
+CHANGES = {
+    "cancel": "jobs_change:cancel",
+    "retry": "jobs_change:retry",
+    "delete": "jobs_change:delete",
+    "priority": "jobs_change:priority",
+    "watch": "jobs_watch:watch",
+}
+
+
+@click.group(cls=LazyGroup, lazy=CHANGES)
+def jobs() -> None:
+    """Look at jobs and change their fate."""
+
+
+@jobs.command(cls=ServerCommand, name="list")
+@filter_options
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most; 0: all.")
+@operation
+async def list_jobs(session: Session, limit: int, **options: Any) -> None:
+    """List jobs, the latest submitted first.
+
+    Conditions must all hold. Payloads are not listed; `pulse jobs get` shows them.
+    """
+    from pulse_cli.views import JOBS
+
+    conditions = read_conditions(options)
+    async with session.client() as client:
+        found = client.list_jobs(limit=limit + 1 if limit else None, page_size=min(limit + 1, 500) or 500, **conditions)
+        more = f"there are more than {limit}: raise --limit, or add conditions"
+        await session.output.stream(found, JOBS, limit=limit or None, more=more)
+
+
+@jobs.command(cls=ServerCommand)
+@click.argument("job", type=Id("job"))
+@click.option("--payload", is_flag=True, help="Print the payload alone, byte for byte.")
+@operation
+async def get(session: Session, job: str, payload: bool) -> None:
+    """Show one job with its payload and its failed attempts."""
+    from pulse_cli.views import job_pairs, whole_job_record
+
+    async with session.client() as client:
+        found = await client.get_job(job)
+    if payload:
+        click.get_binary_stream("stdout").write(found.payload)
+    elif session.output.for_people:
+        session.output.pairs(job_pairs(found))
+    else:
+        session.output.record(whole_job_record(found))
