@@ -45,7 +45,7 @@ CREATE TABLE schedules (
   CONSTRAINT schedules_name_key UNIQUE (name),
   CONSTRAINT schedules_at_has_moment CHECK (kind <> 'AT' OR start_at IS NOT NULL),
   CONSTRAINT schedules_every_has_rhythm CHECK
-    (kind <> 'EVERY' OR (start_at IS NOT NULL AND every > interval '0')),
+    (kind <> 'EVERY' OR (start_at IS NOT NULL AND every IS NOT NULL AND every > interval '0')),
   CONSTRAINT schedules_cron_has_expression CHECK
     (kind <> 'CRON' OR (cron IS NOT NULL AND timezone IS NOT NULL)),
   CONSTRAINT schedules_misfire_limit_range CHECK (misfire_limit >= 1)

@@ -125,7 +125,7 @@ async def run_app(
         services: list[Any] = [
             JobService(jobs, finder, gate, stats, settings.max_payload_bytes),
             WorkerService(dispatcher, reports, presence),
-            ScheduleService(Schedules(database, clock, dispatcher), finder, settings.max_payload_bytes),
+            ScheduleService(Schedules(database, clock, dispatcher, traffic), finder, settings.max_payload_bytes),
             DispatchService(gate),
             StatsService(stats, gate, server_id, settings),
         ]

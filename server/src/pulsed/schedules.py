@@ -21,6 +21,7 @@ from pulsed.errors import AlreadyExists, InvalidArgument, NotFound
 from pulsed.jobs import Submitted, store_jobs
 from pulsed.occurrences import GRACE, Timing, next_occurrence, timing_of
 from pulsed.submission import JobPolicy, NewJob, read_policy, write_extra
+from pulsed.traffic import Traffic
 from pulsed.validation import (
     LONGEST,
     check_content_type,
@@ -204,10 +205,11 @@ def job_of_schedule(schedule: Schedule, job_id: uuid.UUID, occurrence: datetime 
 class Schedules:
     """The schedules of the queue."""
 
-    def __init__(self, database: Database, clock: Clock, dispatcher: Dispatcher) -> None:
+    def __init__(self, database: Database, clock: Clock, dispatcher: Dispatcher, traffic: Traffic) -> None:
         self._database = database
         self._clock = clock
         self._dispatcher = dispatcher
+        self._traffic = traffic
 
     async def create(self, schedule_id: uuid.UUID, definition: Definition) -> Schedule:
         """Stores a schedule; the same again answers with what is there."""
@@ -280,7 +282,9 @@ class Schedules:
             (result,) = await store_jobs(connection, [job], self._clock)
             if isinstance(result, AlreadyExists):
                 raise result
-        self._dispatcher.ready([schedule.topic])
+        if not result.existing:
+            self._traffic.submitted(schedule.topic, 1)
+            self._dispatcher.ready([schedule.topic])
         return result
 
     async def delete(self, schedule_id: uuid.UUID) -> None:

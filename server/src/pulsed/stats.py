@@ -44,6 +44,8 @@ class Snapshot:
     taken_at: datetime
     topics: dict[str, TopicSnapshot]
     completed_estimate: int
+    # Statuses of which there are more than were counted.
+    capped: frozenset[JobStatus]
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,13 @@ class Stats:
                 topic.later += row.jobs
         for running_row in running:
             topics[running_row.topic].statuses[JobStatus.RUNNING] += running_row.jobs
+        counted: Counter[JobStatus] = Counter()
         for finished_row in finished:
             topics[finished_row.topic].statuses[finished_row.status] += finished_row.jobs
+            counted[finished_row.status] += finished_row.jobs
+        capped = frozenset(status for status, count in counted.items() if count >= FINISHED_COUNTED)
         assert now is not None
-        return Snapshot(now, dict(topics), completed or 0)
+        return Snapshot(now, dict(topics), completed or 0, capped)
 
     async def now(self) -> datetime:
         """The database's clock."""

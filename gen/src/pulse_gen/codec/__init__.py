@@ -2,7 +2,8 @@
 # `python3 noxfile.py -s generate`.
 """Encoders and decoders of the contract, and the codec for grpclib.
 
-`Codec()` goes into the `codec=` of a grpclib Channel or Server.
+`Codec()` goes into the `codec=` of a grpclib Channel or Server. Fields that the contract does
+not have are skipped and not kept; what can't be read or written is a CodecError.
 """
 
 from . import grpc_health_v1, pulse_v1

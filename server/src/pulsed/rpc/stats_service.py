@@ -67,13 +67,7 @@ class StatsService(StatsServiceBase):
         return GetStatsResponse(
             total=_write_total(snapshot, minutes, window),
             topics=[
-                _write_topic_stats(
-                    name,
-                    snapshot.topics.get(name, TopicSnapshot()),
-                    by_topic[name],
-                    snapshot.taken_at,
-                    window,
-                )
+                _write_topic_stats(name, snapshot.topics.get(name, TopicSnapshot()), by_topic[name], snapshot, window)
                 for name in names[:MOST_TOPICS]
             ],
             taken_at=snapshot.taken_at,
@@ -155,7 +149,7 @@ def _write_total(snapshot: Snapshot, minutes: Sequence[TopicMinute], window: tim
         total.statuses.update(counts.statuses)
         if counts.oldest_seconds is not None:
             total.oldest_seconds = max(counts.oldest_seconds, total.oldest_seconds or 0.0)
-    stats = _write_topic_stats("", total, minutes, snapshot.taken_at, window)
+    stats = _write_topic_stats("", total, minutes, snapshot, window)
     if snapshot.completed_estimate:
         stats.counts.append(
             StatusCount(
@@ -171,18 +165,19 @@ def _write_topic_stats(
     name: str,
     counts: TopicSnapshot,
     minutes: Sequence[TopicMinute],
-    taken_at: datetime,
+    snapshot: Snapshot,
     window: timedelta,
 ) -> TopicStats:
     return TopicStats(
         topic=name,
         counts=[
-            StatusCount(status=STATUS_TO_WIRE[status], count=count) for status, count in sorted(counts.statuses.items())
+            StatusCount(status=STATUS_TO_WIRE[status], count=count, estimated=status in snapshot.capped)
+            for status, count in sorted(counts.statuses.items())
         ],
         oldest_waiting=_seconds(counts.oldest_seconds),
         wait=_write_latency(minute.wait_histogram for minute in minutes),
         run=_write_latency(minute.run_histogram for minute in minutes),
-        traffic=_write_traffic(minutes, taken_at, window),
+        traffic=_write_traffic(minutes, snapshot.taken_at, window),
     )
 
 

@@ -2373,7 +2373,8 @@ class StatusCount(betterproto2.Message):
 
     estimated: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    True if `count` is an estimate of the database's, which it is for COMPLETED.
+    True if `count` is not exact: for COMPLETED it is an estimate of the database's, and of DEAD_LETTERED and CANCELED
+    only the latest 10,000 are counted.
     """
 
 
