@@ -134,7 +134,7 @@ CREATE FUNCTION job_payload_contains(payload bytea, wanted jsonb) RETURNS boolea
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
   RETURN convert_from(payload, 'UTF8')::jsonb @> wanted;
-EXCEPTION WHEN data_exception THEN
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
   RETURN false;
 END
 $$;

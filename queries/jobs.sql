@@ -13,7 +13,7 @@ WITH submission AS (
     unnest(@delays::interval[]) AS delay, unnest(@extras::jsonb[]) AS extra
 ), due AS (
   SELECT submission.*, coalesce(sqlc.narg('now')::timestamptz, now()) AS submitted_at,
-    coalesce(submission.run_at, coalesce(sqlc.narg('now')::timestamptz, now()) + coalesce(submission.delay, interval '0'))
+    greatest(submission.run_at, coalesce(sqlc.narg('now')::timestamptz, now()) + coalesce(submission.delay, interval '0'))
       AS next_run_at
   FROM submission
 ), stored AS (

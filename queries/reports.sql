@@ -66,7 +66,7 @@ SET status = CASE WHEN jobs.cancel_requested_at IS NULL THEN 'PENDING' ELSE 'CAN
     attempts_forgiven = jobs.attempts_forgiven + 1
 FROM (
   SELECT given.id, given.worker_id, given.attempt,
-    coalesce(given.until, coalesce(sqlc.narg('now')::timestamptz, now()) + coalesce(given.delay, interval '0')) AS next_run_at
+    greatest(given.until, coalesce(sqlc.narg('now')::timestamptz, now()) + coalesce(given.delay, interval '0')) AS next_run_at
   FROM (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@worker_ids::uuid[]) AS worker_id, unnest(@attempts::integer[]) AS attempt,
       unnest(@untils::timestamptz[]) AS until, unnest(@delays::interval[]) AS delay

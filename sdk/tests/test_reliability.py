@@ -214,9 +214,11 @@ async def test_second_signal_ends_it_at_once(server: Any, worker_program: Callab
         await client.enqueue("long", 60)
         program = worker_program(server.address)
         await program.until_started(1)
-        program.process.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE):
-            while await client.workers():  # it drains
+            while not await client.workers():
+                await asyncio.sleep(0.02)
+            program.process.send_signal(signal.SIGINT)
+            while await client.workers():  # it drains; two signals at once would be one to the kernel
                 await asyncio.sleep(0.02)
         began = time.monotonic()
         program.process.send_signal(signal.SIGINT)

@@ -343,7 +343,7 @@ async def test_never_more_than_concurrency_at_once_and_no_more_held_than_stated(
 async def test_what_a_handler_leaves_in_its_context_is_not_seen_by_the_next(
     server: Any, running: Running, until_status: UntilStatus
 ) -> None:
-    client = pulse.Pulse(server.address, concurrency=1)
+    client = pulse.Pulse(server.address, concurrency=1, prefetch=10)  # one slot, several jobs in a row
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="clean")
     seen: list[str] = []
 

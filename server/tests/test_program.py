@@ -395,6 +395,7 @@ async def test_several_processes_share_a_port_and_outlive_one_of_them(database_d
         assert len(children_of(program.process.pid) & children) == 1
         assert await program.stop(signal.SIGTERM) == 0
     with socket.socket() as freed:
+        freed.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ends of connections linger, listeners do not
         freed.bind(("127.0.0.1", port))
 
 

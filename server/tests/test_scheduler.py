@@ -87,7 +87,7 @@ async def open_parts(dsn: str, clock: VirtualClock) -> AsyncIterator[Parts]:
         gate = PauseGate(database, clock, notifier)
         dispatcher = Dispatcher(database, clock, gate, notifier, traffic, load_settings())
         scheduler = Scheduler(database, clock, dispatcher, traffic)
-        schedules = Schedules(database, clock, dispatcher)
+        schedules = Schedules(database, clock, dispatcher, traffic)
         yield Parts(clock, database, dispatcher, traffic, scheduler, schedules, watcher)
 
 

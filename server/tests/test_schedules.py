@@ -147,12 +147,6 @@ async def test_the_next_five_occurrences_are_told(
     assert schedule.next_run_at == schedule.upcoming[0]
 
 
-async def test_occurrences_beyond_the_calendar_are_no_occurrences(timed_server: Server) -> None:
-    last = datetime(9999, 12, 30, tzinfo=UTC)
-    schedule = await create(timed_server, every=Every(interval=timedelta(days=366), start=last))
-    assert schedule.upcoming == [last]
-
-
 @pytest.mark.parametrize(
     "timing",
     [

@@ -1,8 +1,8 @@
 """Steps on many jobs: counted first, confirmed by a person or by --yes, and each job touched once.
 
-The SDK's bulk calls take the latest jobs that match and say that there are more. A job whose priority was changed, or that was
-asked to stop and still runs, matches again: calling until there are no more would never end. So the ids are listed page by page,
-and the bulk call is made for each page, with the conditions checked again.
+The SDK's bulk calls take the latest jobs that match and say that there are more. A job whose priority was changed, or
+that was asked to stop and still runs, matches again: calling until there are no more would never end. So the ids are
+listed page by page, and the bulk call is made for each page, with the conditions checked again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,9 +25,8 @@ Step = Callable[["pulse.Pulse", dict[str, Any]], Awaitable["pulse.BulkResult"]]
 
 @dataclass(frozen=True)
 class Change:
-    """A step: its words, and the statuses from which it is allowed. `usual` are those meant unless --status says more."""
+    """A step: what is done, and the statuses from which it is allowed; `usual` are those meant without --status."""
 
-    verb: str
     done: str
     allowed: tuple[str, ...]
     usual: tuple[str, ...]

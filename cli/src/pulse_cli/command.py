@@ -1,6 +1,5 @@
 """How commands are made: found without being loaded, with the common options, run to an exit code."""
 
-import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -9,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import click
 
-from pulse_cli.connection import Target, resolve
-from pulse_cli.errors import translate
+from pulse_cli.errors import CommandError, translate
 from pulse_cli.parameters import Duration
 
 if TYPE_CHECKING:
     import pulse
+    from pulse_cli.connection import Target
     from pulse_cli.output import Output
 
 P = ParamSpec("P")
@@ -36,8 +35,10 @@ class Session:
         return Output(self.given.get("output", "table"))
 
     @functools.cached_property
-    def target(self) -> Target:
+    def target(self) -> "Target":
         """Which server, as whom."""
+        from pulse_cli.connection import resolve
+
         return resolve(self.given)
 
     @asynccontextmanager
@@ -52,7 +53,7 @@ class Session:
         except pulse.PulseError as error:
             raise self.translate(error, client) from error
 
-    def translate(self, error: "pulse.PulseError", client: "pulse.Pulse") -> click.ClickException:
+    def translate(self, error: "pulse.PulseError", client: "pulse.Pulse") -> CommandError:
         """One line and an exit code, where a command goes on after the error."""
         return translate(error, client.address, self.target.timeout.total_seconds())
 
@@ -62,6 +63,8 @@ def operation(function: Callable[Concatenate[Session, P], Coroutine[Any, Any, No
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        import asyncio
+
         session = click.get_current_context().find_object(Session)
         assert session is not None
         asyncio.run(function(session, *args, **kwargs))
@@ -72,7 +75,7 @@ def operation(function: Callable[Concatenate[Session, P], Coroutine[Any, Any, No
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Common options work before and after the command's name; the nearer one wins."""
     session = ctx.find_object(Session)
-    if session is not None and param.name is not None and value is not None:
+    if session is not None and value is not None:
         session.given[param.name] = value
 
 
@@ -103,25 +106,28 @@ def connection_options() -> list[click.Option]:
 class LocalCommand(click.Command):
     """A command that needs no server. What all commands share is listed apart from what is its own."""
 
+    _common: list[click.Option] | None = None
+
     def common_options(self) -> list[click.Option]:
         """The options that it shares with others."""
         return [output_option()]
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        # Made once: click compares parameters by identity.
-        if not hasattr(self, "_common"):
+    def common(self) -> list[click.Option]:
+        """Those of them that it has no option of its own for; made once, because click compares by identity."""
+        if self._common is None:
             taken = {name for parameter in self.params for name in parameter.opts}
             self._common = [option for option in self.common_options() if taken.isdisjoint(option.opts)]
-        own = super().get_params(ctx)
-        return [*own[:-1], *self._common, own[-1]] if own else [*self._common]
+        return self._common
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *self.common()]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        common = set(self._common) if hasattr(self, "_common") else set()
         for title, chosen in (("Options", False), ("Common options", True)):
             records = [
                 record
                 for parameter in self.get_params(ctx)
-                if (parameter in common) is chosen and (record := parameter.get_help_record(ctx)) is not None
+                if (parameter in self.common()) is chosen and (record := parameter.get_help_record(ctx)) is not None
             ]
             if records:
                 with formatter.section(title):
@@ -136,19 +142,30 @@ class ServerCommand(LocalCommand):
 
 
 class LazyGroup(click.Group):
-    """A group that loads the module of a command when that command is asked for."""
+    """A group that loads the module of a command when that command is asked for.
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **attributes: Any) -> None:
+    `lazy` says for each command where it is and, where the group's help must be quick, its summary.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self._lazy = dict(lazy or {})
+        self._lazy = dict(lazy)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._lazy, *super().list_commands(ctx)]
+        return [*self.commands, *self._lazy]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if (place := self._lazy.get(cmd_name)) is None:
+        if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
-        module, _, name = place.partition(":")
+        module, _, name = self._lazy[cmd_name][0].partition(":")
         command = getattr(import_module(f"pulse_cli.commands.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Click would load every command for the first sentence of its help.
+        commands = ((name, super(LazyGroup, self).get_command(ctx, name)) for name in self.commands)
+        own = [(name, command.get_short_help_str(100)) for name, command in commands if command is not None]
+        lazy = [(name, summary) for name, (_, summary) in self._lazy.items() if summary]
+        with formatter.section("Commands"):
+            formatter.write_dl([*own, *lazy])

@@ -54,16 +54,16 @@ class Target:
             raise CommandError(f"{error}; `pulse doctor` looks at the whole setup", ExitCode.USAGE) from None
 
 
-def resolve(given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Target:
-    """The target for these flags.
+def resolve(given: Mapping[str, Any], *, with_profile: bool = True) -> Target:
+    """The target for these flags and this environment.
 
     The parts of a profile belong together. Where flags or environment name another address, a profile that was not
     asked for by name stays out of it, and so does a password that was saved for another user: secrets go where their
     owner meant them to go.
     """
-    env = os.environ if environment is None else environment
+    env = os.environ
     asked = given.get("profile") or env.get("PULSE_PROFILE") or None
-    saved = _find_profile(asked)
+    saved = _find_profile(asked) if with_profile else {}
     sources: dict[str, str] = {}
     name = asked or DEFAULT
 
@@ -107,7 +107,8 @@ def _find_profile(asked: str | None) -> Profile:
     if asked is not None and asked not in profiles:
         known = f"there are {', '.join(sorted(profiles))}" if profiles else "there is none"
         raise CommandError(
-            f"no profile {asked!r} in {path}, {known}; make it with `pulse save creds --profile {asked}`", ExitCode.USAGE
+            f"no profile {asked!r} in {path}, {known}; make it with `pulse save creds --profile {asked}`",
+            ExitCode.USAGE,
         )
     return dict(profiles.get(asked or DEFAULT, {}))
 
@@ -139,12 +140,10 @@ def _given_password(given: Mapping[str, Any]) -> str | None:
 
 
 def _environment_password(env: Mapping[str, str], sources: dict[str, str]) -> str | None:
-    if env.get("PULSE_PASSWORD"):
-        sources["password"] = "PULSE_PASSWORD"
-        return env["PULSE_PASSWORD"]
-    if env.get("PULSE_PASSWORD_FILE"):
-        sources["password"] = "PULSE_PASSWORD_FILE"
-        return read_password_file("PULSE_PASSWORD_FILE", env["PULSE_PASSWORD_FILE"])
+    for name in ("PULSE_PASSWORD", "PULSE_PASSWORD_FILE"):
+        if value := env.get(name):
+            sources["password"] = name
+            return read_password_file(name, value) if name.endswith("_FILE") else value
     return None
 
 

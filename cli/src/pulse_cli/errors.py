@@ -4,7 +4,9 @@ This is the one place that turns the SDK's errors into both. The SDK speaks to p
 advice is given again in the words of the command line.
 """
 
+import os
 from enum import IntEnum
+from socket import gaierror
 from typing import TYPE_CHECKING
 
 import click
@@ -43,7 +45,7 @@ class CommandError(click.ClickException):
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILURE) -> None:
         super().__init__(message)
-        self.exit_code = int(code)
+        self.code = code
 
 
 def one_line(text: str) -> str:
@@ -66,44 +68,46 @@ def translate(error: "pulse.PulseError", address: str, timeout: float) -> Comman
     """The line and the exit code for what the SDK raised in a call to `address`."""
     import pulse
 
+    # What the server said, without the SDK's advice to programmers.
+    said = getattr(error.__cause__, "message", None) or str(error)
+    if isinstance(error, pulse.Unavailable):
+        return CommandError(_describe_silence(error, address, timeout), ExitCode.UNAVAILABLE)
+    for kind, code, advice in (
+        (pulse.Unauthenticated, ExitCode.AUTH, "run `pulse save creds`, or give --user and --password-file"),
+        (pulse.AuthError, ExitCode.AUTH, "ask for a user that may, and give it with --user"),
+        (pulse.NotFound, ExitCode.NOT_FOUND, "`pulse jobs list` and `pulse schedules list` show what there is"),
+        (pulse.AlreadyExists, ExitCode.CONFLICT, "choose another, or look at what has it"),
+        (pulse.Conflict, ExitCode.CONFLICT, "`pulse explain JOB` says where a job stands"),
+        (pulse.LimitReached, ExitCode.UNAVAILABLE, "try again with less, or later"),
+        (pulse.ConfigurationError, ExitCode.USAGE, "`pulse doctor` looks at the whole setup"),
+        (pulse.InvalidArgument, ExitCode.USAGE, "mend that value and try again"),
+    ):
+        if isinstance(error, kind):
+            return CommandError(f"{said}; {advice}", code)
+    return CommandError(f"{said}; the server's log says why, and `pulse doctor` looks at the setup")
+
+
+def describe_os_error(error: OSError) -> str:
+    """The system's words. asyncio puts its own in their place ("Connect call failed")."""
+    if error.errno is not None and error.errno > 0 and not isinstance(error, gaierror):
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _describe_silence(error: "pulse.Unavailable", address: str, timeout: float) -> str:
+    import pulse
+
     cause = error.__cause__
-    # What the server or the system said, without the SDK's advice to programmers.
-    said = getattr(cause, "message", None) or str(error)
-    match error:
-        case pulse.Unauthenticated():
-            advice = "run `pulse save creds`, or give --user and --password-file (PULSE_USER, PULSE_PASSWORD_FILE)"
-            return CommandError(f"{said}; {advice}", ExitCode.AUTH)
-        case pulse.AuthError():
-            return CommandError(f"{said}; ask for another user, and give it with --user", ExitCode.AUTH)
-        case pulse.NotFound():
-            advice = "`pulse jobs list` and `pulse schedules list` show what there is"
-            return CommandError(f"{said}; {advice}", ExitCode.NOT_FOUND)
-        case pulse.Conflict():
-            return CommandError(f"{said}; `pulse explain JOB` says where a job stands", ExitCode.CONFLICT)
-        case pulse.InvalidArgument():
-            return CommandError(said, ExitCode.USAGE)
-        case pulse.DeadlineExceeded():
-            return CommandError(
-                f"no answer from {address} within {timeout:g} s; it may have taken effect: look, "
-                "then try again with a longer --timeout",
-                ExitCode.UNAVAILABLE,
-            )
-        case pulse.Unavailable() if isinstance(cause, OSError):
-            return CommandError(
-                f"can't reach a pulse server at {address}: {cause.strerror or cause}; "
-                "start pulsed there, or name another address with --addr or PULSE_ADDR",
-                ExitCode.UNAVAILABLE,
-            )
-        case pulse.Unavailable() if getattr(cause, "message", None):
-            return CommandError(f"{address} can't answer now: {said}; try again", ExitCode.UNAVAILABLE)
-        case pulse.Unavailable():
-            return CommandError(
-                f"the connection to {address} broke; try again, and if the server uses TLS, give --tls-ca or --tls",
-                ExitCode.UNAVAILABLE,
-            )
-        case pulse.LimitReached():
-            return CommandError(f"{said}; try again with less, or later", ExitCode.UNAVAILABLE)
-        case pulse.ConfigurationError():
-            return CommandError(f"{said}; `pulse doctor` looks at the whole setup", ExitCode.USAGE)
-        case _:
-            return CommandError(f"{said}; the server's log says why, and `pulse doctor` looks at the setup")
+    if isinstance(error, pulse.DeadlineExceeded):
+        return (
+            f"no answer from {address} within {timeout:g} s, and it may have taken effect; "
+            "look, and then try again with a longer --timeout"
+        )
+    if isinstance(cause, OSError):
+        return (
+            f"can't reach a pulse server at {address}: {describe_os_error(cause)}; "
+            "start pulsed there, or name another address with --addr or PULSE_ADDR"
+        )
+    if said := getattr(cause, "message", None):
+        return f"{address} can't answer now: {said}; try again"
+    return f"the connection to {address} broke; try again, and if the server uses TLS, give --tls-ca or --tls"

@@ -53,5 +53,7 @@ def read_conditions(options: dict[str, Any]) -> dict[str, Any]:
     # An empty topic or text is a slip of a script, an unset variable, say: it must not widen a bulk step.
     for name, value in conditions.items():
         if value == "" or (isinstance(value, tuple) and "" in value):
-            raise click.UsageError(f"an empty value for {name.replace('_', ' ')}: leave the option out, or give a value")
+            raise click.UsageError(
+                f"an empty value for {name.replace('_', ' ')}: leave the option out, or give a value"
+            )
     return {name: value for name, value in conditions.items() if value is not None and value not in ((), [])}

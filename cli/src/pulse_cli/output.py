@@ -33,8 +33,8 @@ def is_plain() -> bool:
 class Output:
     """The streams of one run."""
 
-    def __init__(self, format: str) -> None:
-        self.format = format
+    def __init__(self, chosen: str) -> None:
+        self.format = chosen
         self.on_terminal = bool(sys.stdout and sys.stdout.isatty())
         self.coloured = self.on_terminal and not is_plain()
         # Progress is drawn on standard error, so that data can be piped away meanwhile.
@@ -56,6 +56,12 @@ class Output:
             raise
         except OSError as error:
             raise CommandError(f"can't write the output: {error.strerror or error}; make room for it") from None
+
+    def write_bytes(self, content: bytes) -> None:
+        """Data that need not be text."""
+        self.write("")
+        if sys.stdout is not None:
+            sys.stdout.buffer.write(content)
 
     def note(self, text: str) -> None:
         """A message for people, one line on standard error."""

@@ -116,7 +116,7 @@ class Json(click.ParamType[Any]):
 
 
 def read_json(text: str) -> Any:
-    """The value, or ValueError with the place of the mistake. Only what JSON is: no NaN, no number beyond all bounds."""
+    """The value, or ValueError with the place of the mistake. Only what JSON is: no NaN, no endless number."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_read_float)
     except json.JSONDecodeError as error:

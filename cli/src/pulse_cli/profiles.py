@@ -1,13 +1,12 @@
 """Saved connections: `~/.config/pulse/config.json`, readable by its owner alone.
 
-    {"profiles": {"default": {"addr": "queue:50051", "user": "ops", "password": "...", "tls_ca": "/etc/ssl/ca.pem"}}}
+{"profiles": {"default": {"addr": "queue:50051", "user": "ops", "password": "...", "tls_ca": "/etc/ssl/ca.pem"}}}
 """
 
 import json
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ KEYS = ("addr", "user", "password", "tls", "tls_ca")
 Profile = dict[str, Any]
 
 
-def config_path(environment: Mapping[str, str] | None = None) -> Path:
+def config_path() -> Path:
     """Where they are saved."""
-    env = os.environ if environment is None else environment
-    base = env.get("XDG_CONFIG_HOME")
+    base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path("~/.config").expanduser()) / "pulse" / "config.json"
 
 
@@ -43,7 +41,9 @@ def load_profiles(path: Path) -> dict[str, Profile]:
     try:
         return _check(json.loads(text))
     except ValueError as error:
-        raise CommandError(f"{path}: {error}; mend it, or remove it and run `pulse save creds`", ExitCode.USAGE) from None
+        raise CommandError(
+            f"{path}: {error}; mend it, or remove it and run `pulse save creds`", ExitCode.USAGE
+        ) from None
 
 
 def _check(content: object) -> dict[str, Profile]:

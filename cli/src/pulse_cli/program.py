@@ -8,22 +8,24 @@ import click
 
 from pulse_cli import __version__
 from pulse_cli.command import LazyGroup, Session, connection_options, output_option
-from pulse_cli.errors import ExitCode, one_line
+from pulse_cli.errors import CommandError, ExitCode, one_line
 
+# Where each command is, and what its help begins with: so the list of them is shown without loading any.
 COMMANDS = {
-    "jobs": "jobs:jobs",
-    "submit": "submit:submit",
-    "schedules": "schedules:schedules",
-    "dispatch": "dispatch:dispatch",
-    "topics": "topics:topics",
-    "workers": "workers:workers",
-    "stats": "stats:stats",
-    "explain": "explain:explain",
-    "doctor": "doctor:doctor",
-    "save": "save:save",
-    "passwd": "passwd:passwd",
-    "completion": "completion:completion",
-    "reference": "reference:reference",
+    "jobs": ("jobs:jobs", "Look at jobs and change their fate."),
+    "submit": ("submit:submit", "Submit a job and print its id."),
+    "schedules": ("schedules:schedules", "Look at schedules and change them."),
+    "dispatch": ("dispatch:dispatch", "Pause and resume the giving out of jobs."),
+    "topics": ("topics:topics", "Look at topics."),
+    "workers": ("workers:workers", "Look at workers."),
+    "stats": ("stats:stats", "Show counts, rates, the oldest waiting job and latencies."),
+    "explain": ("explain:explain", "Say what holds a job, and what would change it."),
+    "doctor": ("doctor:doctor", "Check the way to the server, and say what is wrong."),
+    "save": ("save:save", "Save address and credentials."),
+    "passwd": ("passwd:passwd", "Make a user's entry for PULSE_AUTH_USERS."),
+    "completion": ("completion:completion", "Print the script that completes commands in a shell."),
+    # Hidden: it writes docs/cli.md.
+    "reference": ("reference:reference", ""),
 }
 
 
@@ -48,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         # A terminal that can't show a character still gets the rest.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run(list(arguments))
+        code: int = _run(list(arguments))
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -62,9 +64,9 @@ def run(arguments: Sequence[str]) -> int:
         path = error.ctx.command_path if error.ctx else "pulse"
         _complain(f"{_sentence(error.format_message())}; see `{path} --help`")
         code = ExitCode.USAGE
-    except click.ClickException as error:
+    except CommandError as error:
         _complain(error.format_message())
-        code = error.exit_code
+        code = error.code
     except (KeyboardInterrupt, click.Abort):
         _complain("interrupted", prefix="\n" if sys.stderr and sys.stderr.isatty() else "")
         code = ExitCode.INTERRUPTED

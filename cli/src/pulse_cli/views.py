@@ -106,6 +106,18 @@ JOBS: "View[pulse.JobInfo]" = View(
     empty="no jobs match",
 )
 
+FIRES: "View[pulse.JobInfo]" = View(
+    columns=(
+        Column("JOB", lambda job: job.id),
+        Column("STATUS", lambda job: str(job.status)),
+        Column("FOR", lambda job: full(job.scheduled_for, now()) if job.scheduled_for else "by hand", narrowest=19),
+        Column("SUBMITTED", lambda job: ago(job.submitted_at, now()), optional=True),
+        Column("ERROR", lambda job: last_line(job.last_error), narrowest=12, optional=True),
+    ),
+    record=job_record,
+    empty="it has made no jobs",
+)
+
 
 def job_pairs(job: "pulse.JobInfo") -> list[tuple[str, str]]:
     """A whole job for people."""
@@ -133,11 +145,12 @@ def job_pairs(job: "pulse.JobInfo") -> list[tuple[str, str]]:
     pairs = [pair for pair in pairs if pair[1] != "-"]
     for failure in job.failures:
         pairs.append((f"failure {failure.attempt}", f"{full(failure.failed_at, moment)}\n{failure.error}"))
-    pairs.append((f"payload, {job.payload_size} bytes", _shown_payload(job.payload, job.content_type)))
+    pairs.append((f"payload, {job.payload_size} bytes", shown_payload(job.payload, job.content_type)))
     return pairs
 
 
-def _shown_payload(payload: bytes, content_type: str) -> str:
+def shown_payload(payload: bytes, content_type: str) -> str:
+    """A payload for people."""
     try:
         return payload.decode()
     except UnicodeDecodeError:

@@ -4,7 +4,6 @@ The lanes keep each other free: operators' long lists can't hold up claims and r
 heartbeats, because a heartbeat that waits for a connection is a lost lease.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -29,6 +28,7 @@ PASSING = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
     asyncpg.exceptions.ReadOnlySQLTransactionError,
@@ -60,8 +60,7 @@ class Lane:
             try:
                 yield connection
             finally:
-                # Shielded: a caller that is canceled now must not take the connection with it.
-                await asyncio.shield(self._pool.release(connection, timeout=self._timeout))
+                await self._pool.release(connection, timeout=self._timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -80,7 +79,8 @@ def translated_errors() -> Iterator[None]:
     except TimeoutError as error:
         raise Unavailable("the database did not answer in time; try again") from error
     except asyncpg.exceptions.DataError as error:
-        raise InvalidArgument("request", f"the database refused a value: {error}") from error
+        # Its own words quote the value, and others may share the statement.
+        raise InvalidArgument("request", "the database refused a value") from error
     except PASSING as error:
         logger.debug("database error", exc_info=error)
         raise Unavailable("the database is not available; try again") from error

@@ -27,6 +27,7 @@ from pulsed.validation import (
     check_content_type,
     check_count,
     check_duration,
+    check_moment,
     check_payload,
     check_text,
     check_topic,
@@ -133,7 +134,7 @@ def read_definition(field: str, definition: ScheduleDefinition | None, *, max_pa
 
 def _read_timing(field: str, definition: ScheduleDefinition) -> Timing:
     if definition.at is not None:
-        return Timing(ScheduleKind.AT, definition.at, None, None, None)
+        return Timing(ScheduleKind.AT, check_moment(f"{field}.at", definition.at), None, None, None)
     if definition.every is not None:
         interval = check_duration(
             f"{field}.every.interval",
@@ -143,7 +144,8 @@ def _read_timing(field: str, definition: ScheduleDefinition) -> Timing:
         )
         if interval is None:
             raise InvalidArgument(f"{field}.every.interval", "is missing")
-        return Timing(ScheduleKind.EVERY, definition.every.start, interval, None, None)
+        start = check_moment(f"{field}.every.start", definition.every.start)
+        return Timing(ScheduleKind.EVERY, start, interval, None, None)
     if definition.cron is not None:
         zone = definition.cron.timezone or "UTC"
         check_text(f"{field}.cron.timezone", zone, longest=255)

@@ -194,9 +194,10 @@ class GrpcServer(grpclib.server.Server):
             self._server.close()
 
     def hang_up(self) -> None:
-        """Closes the connections that are left. From Python 3.12 on, asyncio waits for them, and clients keep theirs."""
+        """Closes what connections are left: from Python 3.12 on, asyncio waits for them, and clients keep theirs."""
         for protocol in list(self._protocols):
-            protocol.processor.close("the server stopped")
+            if hasattr(protocol, "processor"):  # it has none before a TLS handshake is through
+                protocol.processor.close("the server stopped")
 
 
 class Refusal(H2Protocol):

@@ -16,7 +16,7 @@ HINTS = {
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes commands and options in a shell."""
+    """Print the script that completes commands in a shell."""
     from click.shell_completion import get_completion_class
 
     session = ctx.find_object(Session)

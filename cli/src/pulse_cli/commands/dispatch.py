@@ -45,7 +45,10 @@ SWITCHES: "View[pulse.DispatchSwitch]" = View(
 
 @click.group()
 def dispatch() -> None:
-    """Pause and resume the giving out of jobs, for everything or for one topic."""
+    """Pause and resume the giving out of jobs.
+
+    For everything, or for one topic.
+    """
 
 
 def _topic_option(command: Any) -> Any:

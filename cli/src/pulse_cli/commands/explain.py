@@ -10,7 +10,10 @@ from pulse_cli.parameters import Id
 @click.argument("job", type=Id("job"))
 @operation
 async def explain(session: Session, job: str) -> None:
-    """Say what holds a job right now, and the command that would change it."""
+    """Say what holds a job, and what would change it.
+
+    In one or two sentences, with the command that would change it. The dashboard says the same.
+    """
     async with session.client() as client:
         found = await client.explain_job(job)
     if session.output.for_people:

@@ -9,11 +9,11 @@ from pulse_cli.filters import filter_options, read_conditions
 from pulse_cli.parameters import Id
 
 CHANGES = {
-    "cancel": "jobs_change:cancel",
-    "retry": "jobs_change:retry",
-    "delete": "jobs_change:delete",
-    "priority": "jobs_change:priority",
-    "watch": "jobs_watch:watch",
+    "cancel": ("jobs_change:cancel", "Cancel jobs that wait, and ask the workers of running ones to stop."),
+    "retry": ("jobs_change:retry", "Run jobs again now, with fresh attempts."),
+    "delete": ("jobs_change:delete", "Delete jobs for good; there is no way back."),
+    "priority": ("jobs_change:priority", "Change the priority of jobs that wait: higher runs first."),
+    "watch": ("jobs_watch:watch", "Follow jobs until they are finished, and tell every change."),
 }
 
 
@@ -26,7 +26,7 @@ def jobs() -> None:
 @filter_options
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most; 0: all.")
 @operation
-async def list_jobs(session: Session, limit: int, **options: Any) -> None:
+async def list_jobs(session: Session, /, limit: int, **options: Any) -> None:
     """List jobs, the latest submitted first.
 
     Conditions must all hold. Payloads are not listed; `pulse jobs get` shows them.
@@ -51,7 +51,7 @@ async def get(session: Session, job: str, payload: bool) -> None:
     async with session.client() as client:
         found = await client.get_job(job)
     if payload:
-        click.get_binary_stream("stdout").write(found.payload)
+        session.output.write_bytes(found.payload)
     elif session.output.for_people:
         session.output.pairs(job_pairs(found))
     else:

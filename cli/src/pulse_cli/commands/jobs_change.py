@@ -19,12 +19,12 @@ One = Callable[["pulse.Pulse", str], Awaitable[tuple[str, str | None]]]
 
 WAITING = ("PENDING", "RETRYING")
 FINISHED = ("COMPLETED", "DEAD_LETTERED", "CANCELED")
-CANCEL = Change("cancel", "canceled", (*WAITING, "RUNNING"), (*WAITING, "RUNNING"))
+CANCEL = Change("canceled", (*WAITING, "RUNNING"), (*WAITING, "RUNNING"))
 # Whoever retries a topic means what failed in it, not what somebody canceled on purpose.
-RETRY = Change("retry", "retried", ("DEAD_LETTERED", "CANCELED", "RETRYING"), ("DEAD_LETTERED",))
+RETRY = Change("retried", ("DEAD_LETTERED", "CANCELED", "RETRYING"), ("DEAD_LETTERED",))
 # Nor does whoever cleans up mean the jobs that wait to be run.
-DELETE = Change("delete", "deleted", (*FINISHED, *WAITING), FINISHED)
-PRIORITY = Change("priority", "given another priority", WAITING, WAITING)
+DELETE = Change("deleted", (*FINISHED, *WAITING), FINISHED)
+PRIORITY = Change("given another priority", WAITING, WAITING)
 
 
 def bulk_options(command: Command) -> Command:
@@ -40,7 +40,7 @@ def bulk_options(command: Command) -> Command:
 
 
 async def change_each(session: Session, jobs: tuple[str, ...], one: One) -> None:
-    """Takes the step on each job. One that fails does not keep the others from it; the first failure is the exit code."""
+    """Takes the step on each job. One that fails does not keep the others from it; the first gives the exit code."""
     import pulse
 
     codes = []
@@ -51,7 +51,7 @@ async def change_each(session: Session, jobs: tuple[str, ...], one: One) -> None
                 words, status = await one(client, job)
             except (pulse.NotFound, pulse.Conflict) as error:
                 failure = session.translate(error, client)
-                codes.append(failure.exit_code)
+                codes.append(failure.code)
                 session.output.note(f"error: {failure.format_message()}")
                 records.append({"job_id": job, "status": None, "error": str(error)})
             else:
@@ -74,7 +74,7 @@ def check_ids(jobs: tuple[str, ...], dry_run: bool) -> None:
 @bulk_options
 @operation
 async def cancel(
-    session: Session, jobs: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **options: Any
+    session: Session, /, jobs: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **options: Any
 ) -> None:
     """Cancel jobs that wait, and ask the workers of running ones to stop.
 
@@ -101,7 +101,7 @@ async def cancel(
 @bulk_options
 @operation
 async def retry(
-    session: Session, jobs: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **options: Any
+    session: Session, /, jobs: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **options: Any
 ) -> None:
     """Run jobs again now, with fresh attempts.
 
@@ -129,7 +129,7 @@ async def retry(
 @bulk_options
 @operation
 async def delete(
-    session: Session, jobs: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **options: Any
+    session: Session, /, jobs: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **options: Any
 ) -> None:
     """Delete jobs for good; there is no way back.
 
@@ -157,7 +157,7 @@ async def delete(
 @click.argument("priority", type=click.IntRange(-(2**31) + 1, 2**31 - 1))
 @bulk_options
 @click.pass_context
-def priority(ctx: click.Context, jobs: tuple[str, ...], **options: Any) -> None:
+def priority(ctx: click.Context, /, jobs: tuple[str, ...], **options: Any) -> None:
     """Change the priority of jobs that wait: higher runs first.
 
     The last argument is the priority: `pulse jobs priority JOB 10`, `pulse jobs priority --topic mail -5`.
@@ -171,7 +171,14 @@ def priority(ctx: click.Context, jobs: tuple[str, ...], **options: Any) -> None:
 
 @operation
 async def _set_priority(
-    session: Session, jobs: tuple[str, ...], priority: int, everything: bool, dry_run: bool, yes: bool, **options: Any
+    session: Session,
+    /,
+    jobs: tuple[str, ...],
+    priority: int,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,
+    **options: Any,
 ) -> None:
     conditions = read_conditions(options)
     check_choice(jobs, conditions, everything)

@@ -16,9 +16,10 @@ LONGEST = 72
 @click.option("--cost", type=click.IntRange(4, 18), default=12, show_default=True, help="Work, as a power of two.")
 @click.pass_obj
 def passwd(session: Session, user: str, password_file: str | None, password_stdin: bool, cost: int) -> None:
-    """Make a user's entry for PULSE_AUTH_USERS: the name and a bcrypt hash of the password.
+    """Make a user's entry for PULSE_AUTH_USERS.
 
-    The password is asked for on a terminal. Nothing is sent or stored.
+    It is the name and a bcrypt hash of the password. The password is asked for on a terminal. Nothing is sent or
+    stored.
     """
     if not user or any(character in ":," or not character.isprintable() for character in user):
         raise click.UsageError("a user's name has no colon, comma or control character in it")

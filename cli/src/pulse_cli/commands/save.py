@@ -1,17 +1,19 @@
 """`pulse save creds`: keep a connection for later."""
 
-import dataclasses
+import os
+from pathlib import Path
+from typing import Any
 
 import click
 
 from pulse_cli.command import ServerCommand, Session, operation
-from pulse_cli.connection import DEFAULT_ADDRESS, is_interactive
+from pulse_cli.connection import DEFAULT_ADDRESS, is_interactive, resolve
 from pulse_cli.profiles import DEFAULT, config_path, save_profile
 
 
 @click.group()
 def save() -> None:
-    """Save settings of this command line."""
+    """Save address and credentials."""
 
 
 @save.command(cls=ServerCommand)
@@ -24,20 +26,20 @@ def creds(session: Session, no_check: bool) -> None:
     ~/.config/pulse/config.json, readable by you alone, under the name that --profile gives.
     """
     given = session.given
-    name = given.pop("profile", None) or DEFAULT
+    name = given.get("profile") or os.environ.get("PULSE_PROFILE") or DEFAULT
     if is_interactive():
         _ask(given)
-    # What is saved is what was said now: nothing is taken over from an older profile of that name.
-    given["_saved"] = {}
-    target = session.target
+    # What is saved is what was said now: nothing is taken over from an older profile.
+    session.target = target = resolve(given, with_profile=False)
     if not no_check:
-        _check(session)
+        _check()
     values = {
         "addr": target.address,
         "user": target.user,
         "password": target.password,
         "tls": target.tls,
-        "tls_ca": target.tls_ca,
+        # Later commands may run in another directory.
+        "tls_ca": str(Path(target.tls_ca).absolute()) if target.tls_ca else None,
     }
     path = config_path()
     save_profile(path, name, {key: value for key, value in values.items() if value is not None})
@@ -47,9 +49,7 @@ def creds(session: Session, no_check: bool) -> None:
         session.output.record({"profile": name, "path": str(path), "addr": target.address, "user": target.user})
 
 
-def _ask(given: dict[str, object]) -> None:
-    import os
-
+def _ask(given: dict[str, Any]) -> None:
     if not given.get("addr") and not os.environ.get("PULSE_ADDR"):
         given["addr"] = click.prompt("server", default=DEFAULT_ADDRESS, err=True)
     if not given.get("user") and not os.environ.get("PULSE_USER"):
@@ -61,6 +61,3 @@ def _ask(given: dict[str, object]) -> None:
 async def _check(session: Session) -> None:
     async with session.client() as client:
         await client.server_info()
-
-
-__all__ = ["dataclasses", "save"]

@@ -39,12 +39,14 @@ def topic_record(topic: "pulse.TopicStats", window: timedelta) -> dict[str, Any]
 
 
 def _latency_record(latency: "pulse.Latency") -> dict[str, Any]:
-    return {
-        "p50_seconds": seconds(latency.p50),
-        "p95_seconds": seconds(latency.p95),
-        "p99_seconds": seconds(latency.p99),
-        "count": latency.count,
-    }
+    # The times of nothing are not zero.
+    shares = {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
+    record = {f"{name}_seconds": seconds(share) if latency.count else None for name, share in shares.items()}
+    return record | {"count": latency.count}
+
+
+def _latency(latency: "pulse.Latency") -> str:
+    return f"{span(latency.p50)}/{span(latency.p95)}" if latency.count else "-"
 
 
 def total(topic: "pulse.TopicStats", event: str) -> int:
@@ -71,8 +73,8 @@ def _view(window: timedelta) -> "View[pulse.TopicStats]":
             Column("OLDEST", lambda topic: span(topic.oldest_waiting)),
             Column("DONE", lambda topic: str(total(topic, "completed"))),
             Column("FAILED", lambda topic: str(total(topic, "failed"))),
-            Column("WAIT P50/P95", lambda topic: f"{span(topic.wait.p50)}/{span(topic.wait.p95)}", optional=True),
-            Column("RUN P50/P95", lambda topic: f"{span(topic.run.p50)}/{span(topic.run.p95)}", optional=True),
+            Column("WAIT P50/P95", lambda topic: _latency(topic.wait), optional=True),
+            Column("RUN P50/P95", lambda topic: _latency(topic.run), optional=True),
             Column("COMPLETED", _count("COMPLETED"), optional=True),
             Column("CANCELED", _count("CANCELED"), optional=True),
         ),
@@ -82,15 +84,17 @@ def _view(window: timedelta) -> "View[pulse.TopicStats]":
 
 
 @click.command(cls=ServerCommand)
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic besides the whole; repeatable.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic besides the whole; repeatable."
+)
 @click.option("--window", type=Duration(), default="1h", show_default=True, help="How far back rates look: 1m to 24h.")
 @click.option("--watch", is_flag=True, help="Again and again, until Ctrl-C.")
 @click.option("--interval", type=Duration(), default="2s", show_default=True, help="With --watch: how often.")
 @operation
 async def stats(session: Session, topics: tuple[str, ...], window: timedelta, watch: bool, interval: timedelta) -> None:
-    """Show counts, rates, the oldest waiting job and latencies, for everything and by topic.
+    """Show counts, rates, the oldest waiting job and latencies.
 
-    DONE and FAILED count what happened within the window; a count with ~ is an estimate.
+    For everything and by topic. DONE and FAILED count what happened within the window; a count with ~ is an estimate.
     """
     if interval < timedelta(milliseconds=100):
         raise click.UsageError("--interval: at least 100ms")

@@ -91,7 +91,7 @@ WITH submission AS (
     unnest($8::interval[]) AS delay, unnest($9::jsonb[]) AS extra
 ), due AS (
   SELECT submission.id, submission.topic, submission.payload, submission.content_type, submission.priority, submission.max_attempts, submission.run_at, submission.delay, submission.extra, coalesce($10::timestamptz, now()) AS submitted_at,
-    coalesce(submission.run_at, coalesce($10::timestamptz, now()) + coalesce(submission.delay, interval '0'))
+    greatest(submission.run_at, coalesce($10::timestamptz, now()) + coalesce(submission.delay, interval '0'))
       AS next_run_at
   FROM submission
 ), stored AS (

@@ -165,7 +165,7 @@ SET status = CASE WHEN jobs.cancel_requested_at IS NULL THEN 'PENDING' ELSE 'CAN
     attempts_forgiven = jobs.attempts_forgiven + 1
 FROM (
   SELECT given.id, given.worker_id, given.attempt,
-    coalesce(given.until, coalesce($1::timestamptz, now()) + coalesce(given.delay, interval '0')) AS next_run_at
+    greatest(given.until, coalesce($1::timestamptz, now()) + coalesce(given.delay, interval '0')) AS next_run_at
   FROM (
     SELECT unnest($2::uuid[]) AS id, unnest($3::uuid[]) AS worker_id, unnest($4::integer[]) AS attempt,
       unnest($5::timestamptz[]) AS until, unnest($6::interval[]) AS delay

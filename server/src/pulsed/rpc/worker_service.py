@@ -25,6 +25,7 @@ from pulsed.validation import (
     LONGEST,
     check_batch,
     check_duration,
+    check_moment,
     check_text,
     check_topic,
     safe_text,
@@ -124,5 +125,5 @@ def read_result(field: str, worker_id: uuid.UUID, result: JobResult) -> Report:
         )
     if result.snooze is not None:
         delay = check_duration(f"{field}.snooze.delay", result.snooze.delay, longest=LONGEST)
-        return Snooze(attempt, result.snooze.until, delay)
+        return Snooze(attempt, check_moment(f"{field}.snooze.until", result.snooze.until), delay)
     raise InvalidArgument(f"{field}.outcome", "is missing: set success, failure or snooze")
