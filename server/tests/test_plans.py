@@ -48,7 +48,7 @@ class Deep(NamedTuple):
 
 # A hundred for each topic: as many as one claim takes.
 SHALLOW = "2k ready"
-DEPTHS = {
+DEPTHS: dict[str, list[dict[str, Any]]] = {
     SHALLOW: [{"count": 2000}],
     "1M ready": [{"count": MILLION}],
     "under 1M delayed of higher priority and 1M due retries": [
