@@ -60,6 +60,8 @@ TESTING = (
     # Certificates for the tests of TLS.
     "trustme==1.2.1",
 )
+# What the SDK works with when it is there: its extras, and the framework of an example.
+SDK_FRIENDS = ("opentelemetry-sdk==1.45.2", "starlette==1.10.0", "httpx==0.28.1")
 # Google's implementation: the second opinion on our wire format.
 REFERENCE_PROTOBUF = "grpcio-tools==1.85.1"
 BUILDING = ("build==1.6.1", "hatchling==1.33.0", "virtualenv==21.15.6")
@@ -158,7 +160,7 @@ def search_path(*more: str) -> str:
 def types(session: nox.Session) -> None:
     """Strict types everywhere: packages, generators, tests, examples and this file."""
     this_nox = f"nox=={metadata.version('nox')}"
-    tools = (*MYPY, this_nox, *GENERATORS, *TESTING, REFERENCE_PROTOBUF)
+    tools = (*MYPY, this_nox, *GENERATORS, *TESTING, *SDK_FRIENDS, REFERENCE_PROTOBUF)
     install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=tools)
     # With its base named, a test module of one package is not taken for its namesake in another.
     bases = search_path("gen/plugins", "gen/tests/sqlc_plugin", "examples/demo", "tests", ".")
@@ -209,7 +211,7 @@ def install_postgres_15(session: nox.Session) -> None:
 @nox.session
 def sdk(session: nox.Session) -> None:
     """The SDK against a server."""
-    install(session, "gen[db]", "server[embedded]", "sdk", tools=TESTING)
+    install(session, "gen[db]", "server[embedded]", "sdk", tools=(*TESTING, *SDK_FRIENDS, *MYPY))
     run_pytest(session, "sdk/tests")
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -28,7 +29,7 @@ WORKER = """
     import asyncio, os, sys
     import pulse
 
-    p = pulse.Pulse(concurrency=4, drain_timeout=float(sys.argv[2]))
+    p = pulse.Pulse(concurrency=4, prefetch=4, drain_timeout=float(sys.argv[2]))
 
     def note(event, job):
         line = f"{event} {job.id} {job.attempt} {os.getpid()}\\n"
@@ -181,6 +182,7 @@ async def test_sigterm_lets_running_jobs_finish_and_hands_the_rest_back(
         ids = await client.enqueue_many("long", [2.5] * 8)
         program = worker_program(server.address)
         await program.until_started(4)
+        assert (await client.count_jobs(status="running")).count == 8  # four of them wait in the worker
         program.process.send_signal(signal.SIGTERM)
         assert await program.wait() == 0
         events = program.events()
@@ -263,6 +265,41 @@ async def test_worker_whose_lease_was_taken_stops_that_handler_and_reports_nothi
     assert stopped == [1]
     assert job.attempts == 2
     assert len(job.failures) == 1  # the watchdog's, not one of the handler's
+
+
+async def test_next_attempt_does_not_start_beside_a_plain_function_that_outlives_its_lease(
+    make_server: Callable[..., Any], running: Running, until_status: UntilStatus, database_dsn: str
+) -> None:
+    import asyncpg
+
+    server = make_server(lease_ttl=timedelta(seconds=1), watchdog_interval=timedelta(milliseconds=100))
+    client = pulse.Pulse(server.address)
+    events: list[tuple[str, int]] = []
+    release = threading.Event()
+
+    @client.task("t", backoff=pulse.Backoff(pulse.BackoffKind.FIXED, base=0))
+    def handler(job: pulse.Job) -> None:
+        events.append(("start", job.attempt))
+        if job.attempt == 1:
+            release.wait(PATIENCE)
+        events.append(("end", job.attempt))
+
+    async with running(client), asyncio.timeout(PATIENCE):
+        job_id = await handler.enqueue()
+        while not events:
+            await asyncio.sleep(0.02)
+        connection = await asyncpg.connect(database_dsn)
+        await connection.execute("UPDATE jobs SET lease_until = now() - interval '1 hour'")
+        await connection.close()
+        while (job := await client.get_job(job_id)).attempts < 2 or job.status != "RUNNING":
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)  # it has arrived by now, and must not have been started
+        assert events == [("start", 1)]
+        release.set()
+        await until_status(client, job_id, "COMPLETED")
+    await client.close()
+    # Another lease may have gone by, and with it another attempt; but one after the other.
+    assert [event for event, _ in events] == ["start", "end"] * (len(events) // 2)
 
 
 async def test_handler_is_stopped_when_its_lease_runs_out_without_a_server(server_process: Any) -> None:

@@ -42,7 +42,7 @@ class Task(Generic[Args]):
         self.in_process = process
         if process and self.is_async:
             raise TaskError(f"task {name!r}: only a plain function can run in a process pool, this one is async")
-        if process and (self.signature.takes_job or "<locals>" in handler.__qualname__):
+        if process and (self.signature.takes_job or "<locals>" in getattr(handler, "__qualname__", "<locals>")):
             raise TaskError(
                 f"task {name!r}: a function for the process pool stands at the top of a module and takes no pulse.Job"
             )

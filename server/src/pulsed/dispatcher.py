@@ -119,6 +119,8 @@ class Dispatcher:
             held = await AsyncQuerier(connection).jobs_held(worker_ids=[worker.worker_id])
         worker.held = {row.id: row.attempts for row in held}
         if before := self.workers.get(worker.worker_id):
+            # While we asked, the old stream may have been given more.
+            worker.held |= before.held
             before.replace()
             self._forget(before)
         self.workers[worker.worker_id] = worker

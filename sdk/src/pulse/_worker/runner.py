@@ -18,6 +18,7 @@ from pulse._job import Job, log_fields, set_current_job
 from pulse._middleware import Middleware, chain
 from pulse._task import Task
 from pulse._worker import results
+from pulse._worker.calls import TimedOut, call_handler, call_plain, ended, timeout_text
 from pulse._worker.threads import ProcessPool, ThreadPool
 from pulse_gen.rpc.pulse.v1 import JobAssignment, JobResult
 
@@ -206,14 +207,14 @@ class Runner:
                 if await self._call_in_pool(task, attempt, args):
                     return None
             elif assignment.timeout is None and not self._middleware:
-                await _call(task, args, attempt.job)
+                await call_handler(task, args, attempt.job)
             else:
                 await self._call_bounded(task, attempt, args)
         except asyncio.CancelledError:
             return self._read_cancellation(attempt)
         except TimedOut:
             attempt.job._cancel()
-            return results.failed(assignment, _timeout_text(assignment))
+            return results.failed(assignment, timeout_text(assignment))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit too: a handler does not end the worker
@@ -222,7 +223,7 @@ class Runner:
 
     async def _call_bounded(self, task: Task[Any], attempt: Attempt, args: Any) -> None:
         async def handler() -> None:
-            await _call(task, args, attempt.job)
+            await call_handler(task, args, attempt.job)
 
         timeout = attempt.assignment.timeout
         limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
@@ -238,11 +239,11 @@ class Runner:
         """Whether it was given up: reported while the function, which can't be stopped, goes on."""
         running = asyncio.ensure_future(self._start_in_pool(task, attempt, args))
         timeout = attempt.assignment.timeout
-        if await _ended(running, None if timeout is None else timeout.total_seconds()):
+        if await ended(running, None if timeout is None else timeout.total_seconds()):
             running.result()
             return False
         attempt.job._cancel()
-        if await _ended(running, THREAD_GRACE):
+        if await ended(running, THREAD_GRACE):
             if running.exception() is None:
                 return False  # late, but done
             raise TimedOut from None
@@ -253,7 +254,7 @@ class Runner:
             extra=log_fields(attempt.job),
         )
         if attempt.stop is not Stop.LEASE_LOST:
-            self._report(results.failed(attempt.assignment, _timeout_text(attempt.assignment)))
+            self._report(results.failed(attempt.assignment, timeout_text(attempt.assignment)))
         # Its slot stays taken, and so does its place in `active`: the next attempt does not start beside it.
         await asyncio.wait([running])
         running.exception()
@@ -264,7 +265,7 @@ class Runner:
             if task.in_process:
                 await self._processes.run(task.handler, (args,) if task.signature.takes_args else ())
             else:
-                await self._threads.run(lambda: _call_plain(task, args, attempt.job))
+                await self._threads.run(lambda: call_plain(task, args, attempt.job))
 
         await (chain(self._middleware, attempt.job, handler)() if self._middleware else handler())
 
@@ -313,32 +314,3 @@ class Runner:
         if why is Stop.CANCELED:
             self._report(results.failed(assignment, "canceled before it was started"))
         self._note_idle()
-
-
-class TimedOut(Exception):
-    """The attempt's time is up."""
-
-
-def _call(task: Task[Any], args: Any, job: Job) -> Any:
-    takes_args, takes_job = task.signature[1:]
-    if takes_args:
-        return task.handler(args, job) if takes_job else task.handler(args)
-    return task.handler(job) if takes_job else task.handler()
-
-
-def _call_plain(task: Task[Any], args: Any, job: Job) -> None:
-    try:
-        _call(task, args, job)
-    except SystemExit as error:
-        # As it is, it would end the event loop that hears of it.
-        raise RuntimeError(f"the handler called sys.exit({error.code})") from error
-
-
-async def _ended(running: "asyncio.Future[Any]", timeout: float | None) -> bool:
-    done, _ = await asyncio.wait([running], timeout=timeout)
-    return bool(done)
-
-
-def _timeout_text(assignment: JobAssignment) -> str:
-    assert assignment.timeout is not None
-    return f"timed out: it ran for more than {assignment.timeout.total_seconds():g} s"
