@@ -95,7 +95,8 @@ def run_pytest(session: nox.Session, *tests: str, **environment: str) -> None:
     """Run the tests, or what the arguments after `--` name instead, on every core."""
     named = any(Path(argument.partition("::")[0]).exists() for argument in session.posargs)
     targets = session.posargs if named else [*tests, *session.posargs]
-    session.run("pytest", "--numprocesses=auto", *targets, env=environment)
+    # As a module: the tests' folders can be imported then, by processes that tests start too.
+    session.run("python", "-m", "pytest", "--numprocesses=auto", *targets, env=environment)
 
 
 @nox.session(default=False)
