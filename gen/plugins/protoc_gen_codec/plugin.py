@@ -16,15 +16,19 @@ from protoc_gen_codec.reader import read_packages
 
 
 def main() -> None:
-    """Answers one request. A refusal is an answer too: protoc and buf print it and fail."""
-    request = CodeGeneratorRequest.parse(sys.stdin.buffer.read())
+    """Answers one request."""
+    sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
+
+
+def answer(request: bytes) -> bytes:
+    """A CodeGeneratorResponse. A refusal is an answer too: protoc and buf print it and fail."""
     response = CodeGeneratorResponse(supported_features=int(CodeGeneratorResponseFeature.PROTO3_OPTIONAL))
     try:
-        for name, content in generate(request).items():
+        for name, content in generate(CodeGeneratorRequest.parse(request)).items():
             response.file.append(CodeGeneratorResponseFile(name=name, content=content))
     except UnsupportedError as error:
         response.error = f"protoc_gen_codec: {error}"
-    sys.stdout.buffer.write(bytes(response))
+    return bytes(response)
 
 
 def generate(request: CodeGeneratorRequest) -> dict[str, str]:

@@ -95,6 +95,36 @@ def test_what_is_below_a_microsecond_is_cut_off_towards_zero() -> None:
     assert read_span(b"\x10" + varint(-1_999)) == timedelta(microseconds=-1)
 
 
+SECOND = b"\x08" + varint(1_763_430_000)
+
+
+@pytest.mark.parametrize(
+    ("rest", "micros"),
+    [
+        (b"", 0),
+        (b"\x10\x00", 0),
+        (b"\x10" + varint(5_000), 5),
+        (b"\x10" + varint(5_000, padding=3), 5),
+        (b"\x10" + varint(5_000) + b"\x10" + varint(6_000), 6),
+        (b"\x10" + varint(5_000) + tag(9, 0) + b"\x01", 5),
+        (tag(9, 2) + b"\x01a" + b"\x10" + varint(5_000), 5),
+        (b"\x90\x00" + varint(5_000), 5),
+        (b"\x10" + varint(5_000 + 2**32), 5),
+    ],
+)
+def test_a_second_that_is_known_says_nothing_about_the_rest(rest: bytes, micros: int) -> None:
+    start = read_moment(SECOND + b"\x10" + varint(999_999_000))
+    assert read_moment(SECOND + rest) == start.replace(microsecond=micros)
+
+
+@pytest.mark.parametrize("rest", [b"\x10", b"\x10\x88", b"\x0a", b"\x10\x01\x10", b"\x10\x01\x00\x00"])
+def test_a_known_second_with_a_damaged_rest_is_refused(rest: bytes) -> None:
+    read_moment(SECOND + b"\x10" + varint(999_999_000))
+    behind = tag(1, 2) + sized(SECOND)
+    with pytest.raises(CodecError):
+        MOMENT.decode(tag(1, 2) + sized(SECOND + rest) + behind)
+
+
 def test_the_bounds_are_inside() -> None:
     top = b"\x10" + varint(999_999_999)
     assert read_moment(b"\x08" + varint(FIRST)) == datetime.min.replace(tzinfo=UTC)

@@ -251,6 +251,15 @@ def test_an_entry_of_a_map_may_lack_key_and_value() -> None:
     assert of.decode(tag(1, 2) + b"\x02\x10\x07" + tag(1, 2) + b"\x00").int32 == {0: 0}
 
 
+@pytest.mark.parametrize("last", [1, 2, 3, 0x7E, 0x7F])
+@pytest.mark.parametrize("rest", [0x80, 0xFF])
+def test_what_is_above_the_64th_bit_is_dropped(last: int, rest: int) -> None:
+    of = case("golden.v1.Singular")
+    for number in (1, 2, 3, 4, 5, 6, 13, 16):
+        wire = tag(number, 0) + bytes([rest]) * 9 + bytes([last])
+        assert meaning(of, of.decode(wire)) == read_by_google(of, wire)
+
+
 @pytest.mark.parametrize(("value", "expected"), [(2**32 + 1, 1), (2**64 - 1, -1), (77, 77)])
 def test_enums_are_open_and_have_32_bits(value: int, expected: int) -> None:
     of = case("pulse.v1.CancelJobResponse")

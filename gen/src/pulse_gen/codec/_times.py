@@ -34,8 +34,9 @@ DURATIONS: dict[bytes, timedelta] = {}
 TIMESTAMPS_OUT: dict[timedelta, bytes] = {}
 DURATIONS_OUT: dict[timedelta, bytes] = {}
 
-# Length, `seconds` of six bytes, and `nanos` from 2**28 on, which have six bytes too.
+# Length, `seconds` of six bytes, and `nanos` of six or, below 2**28, of five.
 _USUAL = Struct("B6s6B")
+_SHORTER = Struct("B6s5B")
 
 _FIELDS = frozenset((0x08, 0x10))
 _MAX_NANOS = 999_999_999
@@ -84,17 +85,12 @@ def write_timestamp(value: datetime) -> bytes:
     offset = value - EPOCH
     seconds, nanos = _split(offset)
     head = _SECONDS_OUT.get(seconds)
-    if head is not None and nanos >= 1 << 28:
-        wire = _USUAL.pack(
-            12,
-            head,
-            0x10,
-            nanos & 127 | 128,
-            nanos >> 7 & 127 | 128,
-            nanos >> 14 & 127 | 128,
-            nanos >> 21 & 127 | 128,
-            nanos >> 28,
-        )
+    if head is not None and nanos >= 1 << 21:
+        b0, b1, b2 = nanos & 127 | 128, nanos >> 7 & 127 | 128, nanos >> 14 & 127 | 128
+        if nanos >= 1 << 28:
+            wire = _USUAL.pack(12, head, 0x10, b0, b1, b2, nanos >> 21 & 127 | 128, nanos >> 28)
+        else:
+            wire = _SHORTER.pack(11, head, 0x10, b0, b1, b2, nanos >> 21)
     else:
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
             raise CodecError("datetime out of range for Timestamp")
