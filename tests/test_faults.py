@@ -99,8 +99,7 @@ async def test_the_server_is_killed_again_and_again_and_two_workers_carry_on(dat
 
 async def test_a_killed_workers_jobs_are_finished_by_another(database_dsn: str, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
-    settings = {"lease_ttl": "1s", "watchdog_interval": "200ms"}
-    async with running_pulsed(dsn=database_dsn, **settings) as pulsed:
+    async with running_pulsed(dsn=database_dsn, lease_ttl="1s", watchdog_interval="200ms") as pulsed:
         async with pulse.Pulse(pulsed.address) as producer:
             await producer.enqueue_many("ledger", [{"n": number} for number in range(30)])
         async with worker(pulsed.address, ledger, 0.5) as victim:
@@ -125,8 +124,7 @@ async def test_a_worker_that_is_told_to_stop_finishes_its_long_jobs_and_no_other
     database_dsn: str, tmp_path: Path
 ) -> None:
     ledger = tmp_path / "ledger"
-    settings = {"lease_ttl": "1s", "watchdog_interval": "200ms"}
-    async with running_pulsed(dsn=database_dsn, **settings) as pulsed:
+    async with running_pulsed(dsn=database_dsn, lease_ttl="1s", watchdog_interval="200ms") as pulsed:
         async with worker(pulsed.address, ledger, 4.0) as leaving:
             async with pulse.Pulse(pulsed.address) as producer:
                 await producer.enqueue_many("ledger", [{"n": number} for number in range(10)])
