@@ -23,6 +23,9 @@ Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 # Jobs come and go faster than statistics do: no plan of ours gains from these.
 SESSION = {"application_name": "pulsed", "jit": "off", "idle_in_transaction_session_timeout": "60s"}
 
+# The hot statements have one good plan each, whatever their arguments: planning them anew would cost more than running them.
+FIXED_PLANS = {"plan_cache_mode": "force_generic_plan"}
+
 # The database is away, or refuses for now. Deadlocks are among them: the statement changed nothing.
 PASSING = (
     OSError,
@@ -118,8 +121,8 @@ async def open_database(
     async with AsyncExitStack() as stack:
         with translated_errors():
             database = Database(
-                work=await lane("work", pool_size, {}),
-                heartbeat=await lane("heartbeats", 2, {}),
+                work=await lane("work", pool_size, FIXED_PLANS),
+                heartbeat=await lane("heartbeats", 2, FIXED_PLANS),
                 # Filters differ from call to call: a plan made for one is wrong for the next.
                 operator=await lane("operators", 4, {"plan_cache_mode": "force_custom_plan"}),
             )
