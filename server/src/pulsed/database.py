@@ -23,7 +23,7 @@ Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 # Jobs come and go faster than statistics do: no plan of ours gains from these.
 SESSION = {"application_name": "pulsed", "jit": "off", "idle_in_transaction_session_timeout": "60s"}
 
-# The hot statements have one good plan each, whatever their arguments: planning them anew would cost more than running them.
+# The hot statements have one good plan each, whatever their arguments: to plan them anew costs more than to run them.
 FIXED_PLANS = {"plan_cache_mode": "force_generic_plan"}
 
 # The database is away, or refuses for now. Deadlocks are among them: the statement changed nothing.
