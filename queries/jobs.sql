@@ -87,6 +87,9 @@ CROSS JOIN LATERAL (
     AND (sqlc.narg('submitted_before')::timestamptz IS NULL OR job.submitted_at < sqlc.narg('submitted_before')::timestamptz)
     AND (sqlc.narg('min_priority')::integer IS NULL OR job.priority >= sqlc.narg('min_priority')::integer)
     AND (sqlc.narg('max_priority')::integer IS NULL OR job.priority <= sqlc.narg('max_priority')::integer)
+    AND (sqlc.narg('other_priority_than')::integer IS NULL OR job.priority <> sqlc.narg('other_priority_than')::integer)
+    AND (sqlc.narg('cancel_requested')::boolean IS NULL
+      OR (job.cancel_requested_at IS NOT NULL) = sqlc.narg('cancel_requested')::boolean)
     AND (sqlc.narg('payload_contains')::jsonb IS NULL
       OR job_payload_contains(job.payload, sqlc.narg('payload_contains')::jsonb))
   ORDER BY job.seq DESC

@@ -344,3 +344,35 @@ async def test_a_step_on_one_job_waits_for_whoever_has_it_locked(server: Server)
         await asyncio.wait([canceling], timeout=0.1)
         assert not canceling.done()
     assert (await canceling).status is JobStatus.CANCELED
+
+
+async def test_bulk_steps_go_on_where_the_last_call_stopped(server: Server) -> None:
+    await server.submit_many(5)
+    work = JobFilter(topics=["work"])
+    moves = [
+        await server.jobs.update_jobs_priority(UpdateJobsPriorityRequest(filter=work, priority=3, limit=2))
+        for _ in range(3)
+    ]
+    assert [(moved.affected, moved.more) for moved in moves] == [(2, True), (2, True), (1, False)]
+    async with server.worker() as worker:
+        await worker.take(5)
+        cancels = [await server.jobs.cancel_jobs(CancelJobsRequest(filter=work, limit=2)) for _ in range(3)]
+    assert [(canceled.affected, canceled.more) for canceled in cancels] == [(2, True), (2, True), (1, False)]
+
+
+async def test_the_same_id_from_two_callers_at_once_is_one_job_and_two_right_answers(server: Server) -> None:
+    job_id = "00000000-0000-7000-8000-000000000001"
+    payloads = [b"1", b"1", b"2"]
+    requests = [SubmitJobRequest(job=JobSubmission(job_id=job_id, topic="work", payload=each)) for each in payloads]
+    async with server.database.transaction():
+        # A statement that has to wait lets the three arrive in one group.
+        await server.database.execute("LOCK TABLE jobs IN EXCLUSIVE MODE")
+        blocker = asyncio.ensure_future(server.submit("other"))
+        await asyncio.wait([blocker], timeout=0.05)
+        calls = [asyncio.ensure_future(server.jobs.submit_job(request)) for request in requests]
+        await asyncio.wait(calls, timeout=0.1)
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    stored = [answer for answer in answers if not isinstance(answer, BaseException)]
+    refused_calls = [answer for answer in answers if isinstance(answer, GRPCError)]
+    assert [answer.existing for answer in stored] == [False, True]
+    assert [error.status for error in refused_calls] == [Status.ALREADY_EXISTS]

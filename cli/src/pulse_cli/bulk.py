@@ -13,6 +13,7 @@ import click
 
 from pulse_cli.command import Session
 from pulse_cli.connection import is_interactive
+from pulse_cli.errors import CommandError
 from pulse_cli.progress import progress
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def _confirm(question: str, yes: bool) -> None:
         return
     if not is_interactive():
         raise click.UsageError(f"{question}; add --yes to do it, or --dry-run to count only")
-    click.confirm(f"{question}. Go on?", abort=True, err=True)
+    if not click.confirm(f"{question}. Go on?", err=True):
+        raise CommandError("not confirmed: nothing was changed; answer y to go on")
 
 
 def plural(count: int, noun: str = "job") -> str:

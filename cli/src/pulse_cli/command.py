@@ -127,7 +127,8 @@ class LocalCommand(click.Command):
             records = [
                 record
                 for parameter in self.get_params(ctx)
-                if (parameter in self.common()) is chosen and (record := parameter.get_help_record(ctx)) is not None
+                if isinstance(parameter, click.Option) and (parameter in self.common()) is chosen
+                if (record := parameter.get_help_record(ctx)) is not None
             ]
             if records:
                 with formatter.section(title):

@@ -22,6 +22,8 @@ OLDEST_POSTGRES = 14
 LONG_TRANSACTION = timedelta(minutes=10)
 # Beyond this, "3 minutes ago" on this machine misleads.
 CLOCK_DIFFERENCE = timedelta(seconds=10)
+# A server without TLS closes the connection at once, or waits for a greeting that it knows.
+GREETING = timedelta(seconds=2)
 CERTIFICATE_SOON = timedelta(days=14)
 
 
@@ -111,10 +113,10 @@ class Diagnosis:
 
     async def _tls(self, client: "pulse.Pulse") -> None:
         """A handshake of our own: it tells more than a call that fails, and finds TLS where it was not asked for."""
-        context = client._connection.settings.tls
+        context = self._tls_context()
         host, port = split_address(client.address)
         if context is None:
-            if await speaks_tls(host, port):
+            if await speaks_tls(host, port, self._session.target.timeout):
                 advice = "give --tls-ca FILE with its certificate authority, or --tls if the system trusts it"
                 raise self._fail("tls", "the server speaks TLS, and we were told not to", advice, ExitCode.USAGE)
             self._ok("tls", "not used; credentials travel in the clear")
@@ -138,6 +140,16 @@ class Diagnosis:
             self._warn("tls", detail, "renew the server's certificate")
         else:
             self._ok("tls", detail)
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        """As the SDK makes it from the same settings, for a look of our own."""
+        target = self._session.target
+        wanted = target.tls if target.tls is not None else bool(target.tls_ca)
+        if not wanted and not (target.tls is None and target.address.startswith("https://")):
+            return None
+        context = ssl.create_default_context(cafile=target.tls_ca)
+        context.set_alpn_protocols(["h2"])
+        return context
 
     async def _call(self, check: str, client: "pulse.Pulse", step: Callable[["pulse.Pulse"], Awaitable[None]]) -> None:
         import pulse
@@ -213,13 +225,13 @@ class Diagnosis:
             self._ok("workers", f"{len(await client.workers())} connected, every topic with waiting jobs is served")
 
 
-async def speaks_tls(host: str, port: int) -> bool:
+async def speaks_tls(host: str, port: int, timeout: timedelta) -> bool:
     """Whether a server answers a TLS greeting, whoever signed its certificate. Nothing else is sent to it."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(min(timeout, GREETING).total_seconds()):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
     except (OSError, TimeoutError):
         return False

@@ -6,7 +6,6 @@ advice is given again in the words of the command line.
 
 import os
 from enum import IntEnum
-from socket import gaierror
 from typing import TYPE_CHECKING
 
 import click
@@ -89,6 +88,8 @@ def translate(error: "pulse.PulseError", address: str, timeout: float) -> Comman
 
 def describe_os_error(error: OSError) -> str:
     """The system's words. asyncio puts its own in their place ("Connect call failed")."""
+    from socket import gaierror
+
     if error.errno is not None and error.errno > 0 and not isinstance(error, gaierror):
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__

@@ -23,7 +23,9 @@ _OPTIONS = (
     click.option("--backoff", type=click.Choice(BACKOFFS), help="How waits between attempts grow. Default: quadratic."),
     click.option("--backoff-base", type=Duration(), help="The unit of that growth. Default: 1s."),
     click.option("--backoff-cap", type=Duration(), help="The longest wait. Default: 24h."),
-    click.option("--backoff-jitter", type=click.FloatRange(0, 1), help="The share left to chance. Default: 0."),
+    click.option(
+        "--backoff-jitter", type=click.FloatRange(0, 1), metavar="SHARE", help="The share left to chance. Default: 0."
+    ),
 )
 _FLAGS = (
     *("priority", "max_attempts", "job_timeout", "lease", "unique_key", "unique_period", "tags", "metadata"),

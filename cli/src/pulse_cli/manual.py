@@ -88,12 +88,12 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[clic
 
 def _section(command: click.Command, context: click.Context, *, level: int, title: str) -> str:
     usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
-    parameters = command.get_params(context)
     common = command.common() if isinstance(command, LocalCommand) else []
     records = [
         record
-        for parameter in parameters
-        if parameter not in common and (record := parameter.get_help_record(context)) is not None
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option) and parameter not in common
+        if (record := parameter.get_help_record(context)) is not None
     ]
     rows = "\n".join(f"| `{_cell(names)}` | {_cell(words)} |" for names, words in records if "--help" not in names)
     parts = [f"{'#' * level} {title}", f"    {usage}", inspect.cleandoc(command.help or "")]

@@ -99,7 +99,6 @@ class Output:
         async for item in items:
             count += 1
             if limit is not None and count > limit:
-                self.note(more)
                 break
             if self.format == "jsonl":
                 self.record(view.record(item))
@@ -107,3 +106,5 @@ class Output:
                 held.append(item)
         if self.format != "jsonl":
             self.items(held, view)
+        if limit is not None and count > limit:
+            self.note(more)

@@ -95,8 +95,8 @@ def last_line(text: str | None) -> str:
 JOBS: "View[pulse.JobInfo]" = View(
     columns=(
         Column("JOB", lambda job: job.id),
-        Column("STATUS", lambda job: str(job.status)),
-        Column("TOPIC", lambda job: job.topic, narrowest=8),
+        Column("STATUS", lambda job: str(job.status), narrowest=5),
+        Column("TOPIC", lambda job: job.topic, narrowest=8, optional=True),
         Column("PRIO", lambda job: str(job.priority), optional=True),
         Column("TRIES", lambda job: f"{job.attempts_spent}/{job.max_attempts}", optional=True),
         Column("SUBMITTED", lambda job: ago(job.submitted_at, now()), optional=True),

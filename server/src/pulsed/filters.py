@@ -34,6 +34,9 @@ class Filter(NamedTuple):
     min_priority: int | None
     max_priority: int | None
     payload_contains: str | None
+    # Not of the contract: what a bulk step has already changed is left out, so that the next call goes on.
+    other_priority_than: int | None = None
+    cancel_requested: bool | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -71,6 +71,20 @@ class Jobs:
         return [result for result in results if isinstance(result, Submitted)]
 
     async def _store(self, jobs: Sequence[NewJob]) -> Sequence[Submitted | AlreadyExists]:
+        """Stores a group of lone submits. Of equal ids the later ones look at what the first stored."""
+        first: dict[uuid.UUID, int] = {}
+        for index, job in enumerate(jobs):
+            first.setdefault(job.id, index)
+        if len(first) == len(jobs):
+            return await self._store_distinct(jobs)
+        results: dict[int, Submitted | AlreadyExists] = {}
+        again = [index for index, job in enumerate(jobs) if first[job.id] != index]
+        for group in (list(first.values()), *([index] for index in again)):
+            stored = await self._store_distinct([jobs[index] for index in group])
+            results |= dict(zip(group, stored, strict=True))
+        return [results[index] for index in range(len(jobs))]
+
+    async def _store_distinct(self, jobs: Sequence[NewJob]) -> Sequence[Submitted | AlreadyExists]:
         if any(job.unique_key for job in jobs):
             async with self._database.work.transaction() as connection:
                 results = await store_jobs(connection, jobs, self._clock)

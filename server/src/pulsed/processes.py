@@ -10,7 +10,7 @@ import multiprocessing.connection
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from multiprocessing.context import SpawnProcess
 
 import uvloop
@@ -94,7 +94,9 @@ def serve_child(
     try:
         uvloop.run(_serve(settings, dsn))
     except* PulsedError as group:
-        refusal.send(str(first_error(group)))
+        # Once one process is refused the parent ends them all, and need not hear the same from each.
+        with suppress(OSError):
+            refusal.send(str(first_error(group)))
         sys.exit(1)
 
 

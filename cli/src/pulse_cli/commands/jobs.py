@@ -24,7 +24,7 @@ def jobs() -> None:
 
 @jobs.command(cls=ServerCommand, name="list")
 @filter_options
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most; 0: all.")
+@click.option("--limit", type=click.IntRange(0), default=50, metavar="N", help="How many at most; 0: all. Default: 50.")
 @operation
 async def list_jobs(session: Session, /, limit: int, **options: Any) -> None:
     """List jobs, the latest submitted first.

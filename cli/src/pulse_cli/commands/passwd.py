@@ -13,7 +13,9 @@ LONGEST = 72
 @click.argument("user")
 @click.option("--password-file", metavar="FILE", help="A file with the password.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
-@click.option("--cost", type=click.IntRange(4, 18), default=12, show_default=True, help="Work, as a power of two.")
+@click.option(
+    "--cost", type=click.IntRange(4, 18), default=12, metavar="N", help="Work, as a power of two. Default: 12."
+)
 @click.pass_obj
 def passwd(session: Session, user: str, password_file: str | None, password_stdin: bool, cost: int) -> None:
     """Make a user's entry for PULSE_AUTH_USERS.

@@ -143,7 +143,7 @@ async def delete(session: Session, schedule: str) -> None:
 
 @schedules.command(cls=ServerCommand)
 @click.argument("schedule")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most; 0: all.")
+@click.option("--limit", type=click.IntRange(0), default=50, metavar="N", help="How many at most; 0: all. Default: 50.")
 @operation
 async def fires(session: Session, schedule: str, limit: int) -> None:
     """List the jobs that a schedule made, the latest first."""

@@ -87,9 +87,9 @@ def _view(window: timedelta) -> "View[pulse.TopicStats]":
 @click.option(
     "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic besides the whole; repeatable."
 )
-@click.option("--window", type=Duration(), default="1h", show_default=True, help="How far back rates look: 1m to 24h.")
+@click.option("--window", type=Duration(), default="1h", help="How far back rates look: 1m to 24h. Default: 1h.")
 @click.option("--watch", is_flag=True, help="Again and again, until Ctrl-C.")
-@click.option("--interval", type=Duration(), default="2s", show_default=True, help="With --watch: how often.")
+@click.option("--interval", type=Duration(), default="2s", help="With --watch: how often. Default: 2s.")
 @operation
 async def stats(session: Session, topics: tuple[str, ...], window: timedelta, watch: bool, interval: timedelta) -> None:
     """Show counts, rates, the oldest waiting job and latencies.

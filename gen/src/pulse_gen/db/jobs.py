@@ -144,13 +144,16 @@ CROSS JOIN LATERAL (
     AND ($10::timestamptz IS NULL OR job.submitted_at < $10::timestamptz)
     AND ($11::integer IS NULL OR job.priority >= $11::integer)
     AND ($12::integer IS NULL OR job.priority <= $12::integer)
-    AND ($13::jsonb IS NULL
-      OR job_payload_contains(job.payload, $13::jsonb))
+    AND ($13::integer IS NULL OR job.priority <> $13::integer)
+    AND ($14::boolean IS NULL
+      OR (job.cancel_requested_at IS NOT NULL) = $14::boolean)
+    AND ($15::jsonb IS NULL
+      OR job_payload_contains(job.payload, $15::jsonb))
   ORDER BY job.seq DESC
-  LIMIT $14::integer
+  LIMIT $16::integer
 ) AS matching
 ORDER BY matching.seq DESC
-LIMIT $14::integer
+LIMIT $16::integer
 """
 
 
@@ -444,6 +447,8 @@ class AsyncQuerier:
         submitted_before: datetime.datetime | None,
         min_priority: int | None,
         max_priority: int | None,
+        other_priority_than: int | None,
+        cancel_requested: bool | None,
         payload_contains: str | None,
         max_rows: int,
     ) -> list[JobMatchRow]:
@@ -464,6 +469,8 @@ class AsyncQuerier:
             submitted_before,
             min_priority,
             max_priority,
+            other_priority_than,
+            cancel_requested,
             payload_contains,
             max_rows,
             timeout=self._timeout,

@@ -149,7 +149,7 @@ class JobService(JobServiceBase):
         async def cancel(ids: Sequence[uuid.UUID]) -> int:
             return len(await self._jobs.cancel(ids))
 
-        affected, more = await self._bulk(message.filter, message.limit, CANCELABLE, cancel)
+        affected, more = await self._bulk(message.filter, message.limit, CANCELABLE, cancel, cancel_requested=False)
         return CancelJobsResponse(affected=affected, more=more)
 
     async def retry_jobs(self, message: RetryJobsRequest) -> RetryJobsResponse:
@@ -166,7 +166,9 @@ class JobService(JobServiceBase):
         async def set_priority(ids: Sequence[uuid.UUID]) -> int:
             return await self._jobs.set_priority(ids, priority)
 
-        affected, more = await self._bulk(message.filter, message.limit, MOVABLE, set_priority)
+        affected, more = await self._bulk(
+            message.filter, message.limit, MOVABLE, set_priority, other_priority_than=priority
+        )
         return UpdateJobsPriorityResponse(affected=affected, more=more)
 
     async def _bulk(
@@ -175,6 +177,9 @@ class JobService(JobServiceBase):
         limit: int,
         allowed: frozenset[JobStatus],
         step: Callable[[Sequence[uuid.UUID]], Awaitable[int]],
+        *,
+        other_priority_than: int | None = None,
+        cancel_requested: bool | None = None,
     ) -> tuple[int, bool]:
         """Applies a guarded step to what matches and may take it; how many did, and whether there may be more."""
         limit = check_count("limit", limit, most=10_000, default=1000)
@@ -182,7 +187,10 @@ class JobService(JobServiceBase):
         if job_filter.is_empty:
             raise InvalidArgument("filter", "is empty: name at least one condition")
         statuses = [status for status in job_filter.statuses if status in allowed]
-        found = await self._finder.match(job_filter._replace(statuses=statuses), limit=limit)
+        narrowed = job_filter._replace(
+            statuses=statuses, other_priority_than=other_priority_than, cancel_requested=cancel_requested
+        )
+        found = await self._finder.match(narrowed, limit=limit)
         affected = await step([row.id for row in found]) if found else 0
         return affected, len(found) == limit
 
