@@ -115,9 +115,9 @@ def banner(env: Mapping[str, str], dashboard: str | None) -> str:
     rows += [f"  dashboard   http://{dashboard}"] if dashboard else []
     rows += [f"  worker      {DEMO / 'worker.py'}", f"  producer    {DEMO / 'producer.py'}"]
     rows += ["", "Try this in another terminal, and watch the worker:", f"  cd {REPO}"]
-    rows += [f"  PULSE_ADDR={env['PULSE_ADDR']} {BIN.relative_to(REPO)}/python -m asyncio"]
-    rows += ["  >>> import pulse", "  >>> p = pulse.Pulse()"]
-    rows += ["  >>> await p.pause_dispatch(reason='lunch')", "  >>> await p.resume_dispatch()"]
+    rows += [f"  export PULSE_ADDR={env['PULSE_ADDR']} PATH=$PWD/{BIN.relative_to(REPO)}:$PATH"]
+    rows += ["  pulse topics list", "  pulse jobs list --status dead_lettered", "  pulse dispatch pause --reason lunch"]
+    rows += ["  pulse stats --watch", "  pulse dispatch resume"]
     return "\n".join(["", "pulse is up. Ctrl-C ends it.", *rows, ""])
 
 
