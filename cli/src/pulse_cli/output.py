@@ -3,13 +3,14 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import click
 
-from pulse_cli.errors import CommandError, one_line
+from pulse_cli.errors import OutputError, one_line
 from pulse_cli.tables import Column, render_pairs, render_table
 
 Item = TypeVar("Item")
@@ -30,6 +31,17 @@ def is_plain() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
+@contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """A closed pipe is none of a person's business; anything else is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"can't write the output: {error.strerror or error}; make room for it") from None
+
+
 class Output:
     """The streams of one run."""
 
@@ -47,21 +59,18 @@ class Output:
 
     def write(self, text: str) -> None:
         """Data, as it is."""
-        if sys.stdout is None:
-            return
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise CommandError(f"can't write the output: {error.strerror or error}; make room for it") from None
+        if sys.stdout is not None:
+            with _full_disk_told():
+                sys.stdout.write(text)
+                sys.stdout.flush()
 
     def write_bytes(self, content: bytes) -> None:
         """Data that need not be text."""
-        self.write("")
         if sys.stdout is not None:
-            sys.stdout.buffer.write(content)
+            with _full_disk_told():
+                sys.stdout.flush()
+                sys.stdout.buffer.write(content)
+                sys.stdout.buffer.flush()
 
     def note(self, text: str) -> None:
         """A message for people, one line on standard error."""
