@@ -47,10 +47,6 @@ class CommandError(click.ClickException):
         self.code = code
 
 
-class OutputError(CommandError):
-    """Standard output takes no more."""
-
-
 def one_line(text: str) -> str:
     """Text of any origin as one line that a terminal may be given."""
     return " ".join(printable(line) for line in text.split("\n") if line.strip())

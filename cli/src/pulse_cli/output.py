@@ -39,7 +39,7 @@ def _full_disk_told() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"can't write the output: {error.strerror or error}; make room for it") from None
+        raise CommandError(f"can't write the output: {error.strerror or error}; make room for it") from None
 
 
 class Output:

@@ -8,7 +8,7 @@ import click
 
 from pulse_cli import __version__
 from pulse_cli.command import LazyGroup, Session, connection_options, output_option
-from pulse_cli.errors import CommandError, ExitCode, OutputError, one_line
+from pulse_cli.errors import CommandError, ExitCode, one_line
 
 # Where each command is, and what its help begins with: so the list of them is shown without loading any.
 COMMANDS = {
@@ -67,8 +67,8 @@ def run(arguments: Sequence[str]) -> int:
     except CommandError as error:
         _complain(error.format_message())
         code = error.code
-        if isinstance(error, OutputError):
-            _forget_stdout()
+        # Data is flushed as it is written; what could not be must not be tried again at the end.
+        _forget_stdout()
     except (KeyboardInterrupt, click.Abort):
         _complain("interrupted", prefix="\n" if sys.stderr and sys.stderr.isatty() else "")
         code = ExitCode.INTERRUPTED
