@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from pulse_cli.errors import OutputError, one_line
+from pulse_cli.errors import CommandError, one_line
 from pulse_cli.tables import Column, render_pairs, render_table
 
 Item = TypeVar("Item")
