@@ -1,6 +1,7 @@
 """The program as people and scripts run it, on a real server: one for most modules, so that it stays quick."""
 
 import asyncio
+import codecs
 import json
 import os
 import pty
@@ -59,6 +60,8 @@ class Terminal:
             start_new_session=True,
         )
         os.close(theirs)
+        # What is read at once may end within a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.raw = ""
 
     @property
@@ -97,7 +100,7 @@ class Terminal:
             chunk = os.read(self._own, 65536)
         except OSError:  # how Linux says that the other end is closed
             return False
-        self.raw += chunk.decode()
+        self.raw += self._decoder.decode(chunk)
         return bool(chunk)
 
 
