@@ -170,6 +170,8 @@ class EmbeddedPostgres:
         options += ["--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions"]
         if install.major >= 17:  # upper and lower case for all letters, the same on every system
             options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        else:
+            options.append("--lc-ctype=C.UTF-8")
         if self._settings.get("fsync") == "off":
             options.append("--no-sync")
         process = await self._run(install, "initdb", unfinished, options, lock)
