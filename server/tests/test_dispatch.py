@@ -9,7 +9,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from pulse_gen.db.dispatch import AsyncQuerier
-from pulse_gen.rpc.pulse.v1 import CancelJobRequest, JobStatus
+from pulse_gen.rpc.pulse.v1 import CancelJobRequest, JobStatus, PauseDispatchRequest, ResumeDispatchRequest
 from pulsed.dispatcher import fair_slots
 from pulsed.worker_stream import WorkerStream
 from support.server import BareWorker, Server, running_server
@@ -66,8 +66,11 @@ async def test_reports_through_another_server_free_slots_too(server: Server, dat
 
 
 async def test_few_jobs_spread_over_all_workers(server: Server) -> None:
+    # Paused until both are there: a claim that began with the first alone would rightly give it everything.
+    await server.dispatch.pause_dispatch(PauseDispatchRequest())
     async with server.worker() as first, server.worker() as second:
         await server.submit_many(4)
+        await server.dispatch.resume_dispatch(ResumeDispatchRequest())
         assert len(await first.take(2)) == len(await second.take(2)) == 2
 
 
