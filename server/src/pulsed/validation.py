@@ -65,13 +65,6 @@ def check_priority(field: str, priority: int) -> int:
     return priority
 
 
-def check_required(field: str, value: datetime | None) -> datetime:
-    """A moment that must be there."""
-    if value is None:
-        raise InvalidArgument(field, "is missing")
-    return value
-
-
 def check_count(field: str, value: int, *, most: int, default: int) -> int:
     """A number from 1 to `most`; 0 is the default."""
     if value == 0:
