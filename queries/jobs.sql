@@ -2,7 +2,8 @@
 
 -- name: JobInsert :many
 -- Stores jobs in the order of the arrays and answers with the ids that were NOT stored, because the id or the unique key is
--- taken: usually nothing. What most jobs leave at its default travels in one jsonb for each job, NULL if it has none of it:
+-- taken: usually nothing. An array after @payloads may be empty if every job has the default: JSON, priority 0, five attempts, now.
+-- What few jobs set travels in one jsonb for each job, NULL if it has none of it:
 -- {backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata,
 --  schedule_id, scheduled_for}, durations in seconds.
 -- nullable elements: run_ats, delays, extras
@@ -22,8 +23,8 @@ WITH submission AS (
     backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease,
     unique_key, unique_held, unique_until, tags, metadata, schedule_id, scheduled_for
   )
-  SELECT due.id, due.topic, due.payload, due.content_type, due.priority, due.max_attempts, 'PENDING', due.submitted_at,
-    due.next_run_at, due.next_run_at <= due.submitted_at,
+  SELECT due.id, due.topic, due.payload, coalesce(due.content_type, 'application/json'), coalesce(due.priority, 0),
+    coalesce(due.max_attempts, 5), 'PENDING', due.submitted_at, due.next_run_at, due.next_run_at <= due.submitted_at,
     (due.extra ->> 'backoff_kind')::backoff_kind,
     (due.extra ->> 'backoff_base')::double precision * interval '1 second',
     (due.extra ->> 'backoff_cap')::double precision * interval '1 second',

@@ -89,6 +89,12 @@ class ServerProcess:
                 return
         raise AssertionError("".join(lines))
 
+    @property
+    def pid(self) -> int:
+        """To send signals to."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from grpclib.client import UnaryStreamMethod, UnaryUnaryMethod
+from grpclib.client import StreamStreamMethod, UnaryStreamMethod, UnaryUnaryMethod
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.metadata import Deadline
@@ -100,8 +100,8 @@ async def test_every_rpc_answers_an_empty_request_by_its_own_rules(server: Serve
                 handler.request_type(), timeout=deadline.time_remaining()
             )
         else:
-            assert handler.cardinality is Cardinality.UNARY_STREAM
-            method = UnaryStreamMethod[Any, Any](server.channel, path, handler.request_type, handler.reply_type)
+            kind: Any = StreamStreamMethod if handler.cardinality.client_streaming else UnaryStreamMethod
+            method = kind(server.channel, path, handler.request_type, handler.reply_type)
             async with method.open(timeout=deadline.time_remaining()) as stream:
                 await stream.send_message(handler.request_type(), end=True)
                 await stream.recv_message()

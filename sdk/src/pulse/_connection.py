@@ -2,18 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from grpclib.client import Channel
+from grpclib.client import Channel, StreamStreamMethod
 from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from pulse._errors import BROKEN_CALLS, translate_error
 from pulse._settings import ConnectionSettings
+from pulse._submit_stream import Batch, Call, SubmitStream, send_batches
 from pulse_gen.codec import Codec
+from pulse_gen.rpc.pulse.v1 import JobSubmission, StreamSubmitsRequest, StreamSubmitsResponse, SubmitJobResponse
 
 Stub = TypeVar("Stub")
 Response = TypeVar("Response")
@@ -30,6 +33,8 @@ KEEPALIVE = Configuration(
     http2_stream_window_size=16 << 20,
 )
 
+SUBMITS = "/pulse.v1.JobService/StreamSubmits"
+
 FIRST_WAIT = 0.1
 LONGEST_WAIT = 5.0
 
@@ -44,22 +49,42 @@ def open_channel(settings: ConnectionSettings) -> Channel:
     return Channel(settings.host, settings.port, codec=Codec(), ssl=settings.tls, config=KEEPALIVE)
 
 
+class Line(NamedTuple):
+    """What one event loop has open."""
+
+    channel: Channel
+    open_submits: Callable[[], Call]
+    submits: SubmitStream
+
+
 class Connection:
     """Makes calls: with a deadline, with credentials, and again where that is safe."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
         # A channel belongs to a loop. Programs have one; tests and asyncio.run() in a row have several.
-        self._channels: WeakKeyDictionary[asyncio.AbstractEventLoop, Channel] = WeakKeyDictionary()
+        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
         self._metadata = {"authorization": settings.authorization} if settings.authorization else None
+
+    def _line(self) -> Line:
+        loop = asyncio.get_running_loop()
+        line = self._lines.get(loop)
+        if line is None:
+            line = self._lines[loop] = self._open_line()
+        return line
+
+    def _open_line(self) -> Line:
+        channel = open_channel(self.settings)
+        method = StreamStreamMethod(channel, SUBMITS, StreamSubmitsRequest, StreamSubmitsResponse)
+
+        def open_submits() -> Call:
+            return method.open(metadata=self._metadata)
+
+        return Line(channel, open_submits, SubmitStream(open_submits, self.settings.timeout))
 
     def stub(self, kind: Callable[..., Stub]) -> Stub:
         """A generated stub on the connection of the running loop."""
-        loop = asyncio.get_running_loop()
-        channel = self._channels.get(loop)
-        if channel is None:
-            channel = self._channels[loop] = open_channel(self.settings)
-        return kind(channel, metadata=self._metadata)
+        return kind(self._line().channel, metadata=self._metadata)
 
     async def call(
         self,
@@ -74,28 +99,78 @@ class Connection:
 
         What did not reach the server is tried again; what may have reached it only if it is `repeatable`.
         """
-        timeout = self.settings.timeout if timeout is None else timeout
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        attempt = 0
+
+        def attempt(remaining: float) -> Awaitable[Response]:
+            return method(self.stub(service), request, timeout=remaining)
+
+        return await self._insist(attempt, repeatable, self.settings.timeout if timeout is None else timeout)
+
+    async def submit(self, job: JobSubmission) -> SubmitJobResponse:
+        """Store one job, over a call that stays open."""
+
+        async def attempt(remaining: float) -> SubmitJobResponse:
+            async with asyncio.timeout(remaining):
+                return await self._line().submits.submit(job)
+
+        return await self._insist(attempt, True, self.settings.timeout)
+
+    async def submit_batches(self, batches: Iterator[Batch]) -> AsyncGenerator[list[SubmitJobResponse], None]:
+        """Store batches, each whole or not at all, over one call. Yields the results of each."""
+        unanswered: deque[Batch] = deque()
+        tries = self._new_tries(self.settings.timeout)
         while True:
             try:
-                return await method(self.stub(service), request, timeout=max(0.001, deadline - loop.time()))
+                async with self._line().open_submits() as call:
+                    async for results in send_batches(call, batches, unanswered, self.settings.timeout):
+                        yield results
+                        tries = self._new_tries(self.settings.timeout)
+                return
             except BROKEN_CALLS as error:
-                wait = full_jitter(attempt)
-                attempt += 1
-                again = attempt <= self.settings.retries and loop.time() + wait < deadline
-                if not (again and _worth_another_try(error, repeatable)):
-                    raise translate_error(error, self.settings.address) from error
-            await asyncio.sleep(wait)
+                await tries.again(error, repeatable=True)
+
+    async def _insist(
+        self, attempt: Callable[[float], Awaitable[Response]], repeatable: bool, timeout: float
+    ) -> Response:
+        tries = self._new_tries(timeout)
+        while True:
+            try:
+                return await attempt(tries.remaining())
+            except BROKEN_CALLS as error:
+                await tries.again(error, repeatable)
+
+    def _new_tries(self, timeout: float) -> "Tries":
+        return Tries(self.settings, asyncio.get_running_loop().time() + timeout)
 
     async def close(self) -> None:
         """Close the connection of the running loop; the next call opens another."""
-        channel = self._channels.pop(asyncio.get_running_loop(), None)
-        if channel is not None:
-            channel.close()
+        line = self._lines.pop(asyncio.get_running_loop(), None)
+        if line is not None:
+            await line.submits.close()
+            line.channel.close()
             # Lets the transport say goodbye before the loop may be closed.
             await asyncio.sleep(0)
+
+
+class Tries:
+    """How often, and until when, something is tried."""
+
+    def __init__(self, settings: ConnectionSettings, deadline: float) -> None:
+        self._settings = settings
+        self._deadline = deadline
+        self._failed = 0
+
+    def remaining(self) -> float:
+        """How long the next try may take."""
+        return max(0.001, self._deadline - asyncio.get_running_loop().time())
+
+    async def again(self, error: Exception, repeatable: bool) -> None:
+        """Wait until it is time for another try; raise the error, as one of our tree, if none is worth it."""
+        wait = full_jitter(self._failed)
+        self._failed += 1
+        in_time = self._failed <= self._settings.retries and wait < self.remaining()
+        if not (in_time and _worth_another_try(error, repeatable)):
+            raise translate_error(error, self._settings.address) from error
+        await asyncio.sleep(wait)
 
 
 def _worth_another_try(error: Exception, repeatable: bool) -> bool:

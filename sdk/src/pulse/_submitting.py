@@ -1,7 +1,7 @@
 """From arguments and options to stored jobs."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from itertools import islice
 from typing import Any, Protocol, TypeVar, Unpack
 
@@ -22,12 +22,7 @@ from pulse._options import (
 )
 from pulse._payload import JSON, encode_unknown
 from pulse._task import Task
-from pulse_gen.rpc.pulse.v1 import (
-    JobServiceStub,
-    JobSubmission,
-    SubmitJobRequest,
-    SubmitJobsRequest,
-)
+from pulse_gen.rpc.pulse.v1 import JobSubmission
 
 Args = TypeVar("Args")
 
@@ -39,8 +34,11 @@ BYTES_A_CALL = 4 << 20
 class Sink(Protocol):
     """Where submissions go. `pulse.testing` puts another in the place of the server."""
 
-    async def submit(self, jobs: Sequence[JobSubmission]) -> list[Submitted]:
-        """Store all of them or none; the results are in their order."""
+    async def submit(self, job: JobSubmission) -> Submitted:
+        """Store one."""
+
+    def submit_batches(self, batches: Iterator[Sequence[JobSubmission]]) -> AsyncGenerator[list[str], None]:
+        """Store batches in their order, each whole or not at all; the ids of one after the other."""
 
 
 class ServerSink:
@@ -49,18 +47,16 @@ class ServerSink:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def submit(self, jobs: Sequence[JobSubmission]) -> list[Submitted]:
-        """Store all of them or none."""
-        if len(jobs) == 1:
-            # The server groups lone submits into one transaction; a batch is a transaction of its own.
-            answer = await self._connection.call(
-                JobServiceStub, JobServiceStub.submit_job, SubmitJobRequest(job=jobs[0]), repeatable=True
-            )
-            return [Submitted(job_id=answer.job_id, existing=answer.existing)]
-        answers = await self._connection.call(
-            JobServiceStub, JobServiceStub.submit_jobs, SubmitJobsRequest(jobs=list(jobs)), repeatable=True
-        )
-        return [Submitted(job_id=result.job_id, existing=result.existing) for result in answers.results]
+    async def submit(self, job: JobSubmission) -> Submitted:
+        """Store one."""
+        answer = await self._connection.submit(job)
+        return Submitted(job_id=answer.job_id, existing=answer.existing)
+
+    async def submit_batches(self, batches: Iterator[Sequence[JobSubmission]]) -> AsyncGenerator[list[str], None]:
+        """Store batches."""
+        async with aclosing(self._connection.submit_batches(batches)) as stored:
+            async for results in stored:
+                yield [result.job_id for result in results]
 
 
 class Submitting:
@@ -97,14 +93,14 @@ class Submitting:
             run_at=run_at,
             delay=delay,
         )
-        return (await self._sink.submit([job]))[0]
+        return await self._sink.submit(job)
 
     async def enqueue_many(
         self,
         task: Task[Args] | str,
         items: Iterable[Args],
         *,
-        chunk_size: int = 1000,
+        chunk_size: int = 500,
         on_progress: Callable[[int], None] | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[str]:
@@ -121,21 +117,13 @@ class Submitting:
         shared: dict[str, Any] = {"options": write_options(merged)}
         shared["run_at"], shared["delay"] = write_start(merged)
         ids: list[str] = []
-        iterator = iter(items)
-        chunk = _next_chunk(topic, known, iterator, chunk_size, shared)
-        while chunk:
-            # The next chunk is written while the server stores this one.
-            storing = asyncio.ensure_future(self._sink.submit(chunk))
-            try:
-                await asyncio.sleep(0)
-                chunk = _next_chunk(topic, known, iterator, chunk_size, shared)
-                ids += [result.job_id for result in await storing]
-            except BaseException:
-                storing.cancel()
-                await asyncio.gather(storing, return_exceptions=True)
-                raise
-            if on_progress is not None:
-                on_progress(len(ids))
+        async with aclosing(
+            self._sink.submit_batches(_chunks(topic, known, iter(items), chunk_size, shared))
+        ) as stored:
+            async for batch in stored:
+                ids += batch
+                if on_progress is not None:
+                    on_progress(len(ids))
         return ids
 
     def find_task(self, task: object) -> tuple[str, Task[Any] | None]:
@@ -165,8 +153,16 @@ def encode_args(topic: str, known: Task[Any] | None, args: Any) -> tuple[bytes, 
     return payload.encode(args), payload.content_type
 
 
+def _chunks(
+    topic: str, known: Task[Any] | None, items: Iterator[Any], size: int, shared: dict[str, Any]
+) -> Iterator[list[JobSubmission]]:
+    """The items as submissions, written when they are asked for."""
+    while chunk := _next_chunk(topic, known, items, size, shared):
+        yield chunk
+
+
 def _next_chunk(
-    topic: str, known: Task[Any] | None, items: Iterable[Any], size: int, shared: dict[str, Any]
+    topic: str, known: Task[Any] | None, items: Iterator[Any], size: int, shared: dict[str, Any]
 ) -> list[JobSubmission]:
     payloads: list[tuple[bytes, str]] = []
     total = 0

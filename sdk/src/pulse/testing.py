@@ -16,7 +16,7 @@ give a real server on an embedded Postgres; see `pytest_pulse`.
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -174,11 +174,13 @@ class CapturedJobs(Sequence[CapturedJob]):
     def __getitem__(self, index: Any) -> Any:
         return self._jobs[index]
 
-    async def submit(self, jobs: Sequence[JobSubmission]) -> list[Submitted]:
-        """Stand in for the server. An id that was seen, or a unique key that is taken, stores nothing."""
-        return [self._store(job) for job in jobs]
+    async def submit_batches(self, batches: Iterator[Sequence[JobSubmission]]) -> AsyncGenerator[list[str], None]:
+        """Stand in for the server."""
+        for batch in batches:
+            yield [(await self.submit(job)).job_id for job in batch]
 
-    def _store(self, job: JobSubmission) -> Submitted:
+    async def submit(self, job: JobSubmission) -> Submitted:
+        """Stand in for the server. An id that was seen, or a unique key that is taken, stores nothing."""
         options = read_options(job.options)
         for other in self._jobs:
             key = options.unique and options.unique.key

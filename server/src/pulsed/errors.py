@@ -38,6 +38,11 @@ class InvalidArgument(RequestError):
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
+        self._problem = problem
+
+    def inside(self, outer: str) -> "InvalidArgument":
+        """The same about a field of a field."""
+        return InvalidArgument(f"{outer}.{self.field}", self._problem)
 
 
 class NotFound(RequestError):

@@ -13,8 +13,9 @@ from pulsed.database import Connection, Database
 from pulsed.dispatcher import Dispatcher
 from pulsed.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
 from pulsed.notifications import Notifier
-from pulsed.submission import NewJob
+from pulsed.submission import DEFAULT_MAX_ATTEMPTS, NewJob
 from pulsed.traffic import Traffic
+from pulsed.validation import JSON
 
 GROUPED_SUBMITS = 1000
 TRIES_FOR_A_KEY = 3
@@ -28,6 +29,7 @@ DELETABLE = frozenset(JobStatus) - {JobStatus.RUNNING}
 MOVABLE = frozenset({JobStatus.PENDING, JobStatus.RETRYING})
 
 Changed = TypeVar("Changed", int, Sequence[JobCancelRow])
+Value = TypeVar("Value")
 
 
 class Submitted(NamedTuple):
@@ -55,10 +57,9 @@ class Jobs:
         self._traffic = traffic
         self.lone_submits = Batcher(self._store, max_items=GROUPED_SUBMITS)
 
-    async def submit_one(self, job: NewJob) -> Submitted | AlreadyExists:
-        """Stores a job in one statement with all others that arrive meanwhile."""
-        (submitted,) = await self.lone_submits.add([job])
-        return submitted
+    async def submit_each(self, jobs: Sequence[NewJob]) -> Sequence[Submitted | AlreadyExists]:
+        """Stores jobs that stand alone, in one statement with all others that arrive meanwhile."""
+        return await self.lone_submits.add(jobs)
 
     async def submit_many(self, jobs: Sequence[NewJob]) -> Sequence[Submitted]:
         """Stores all of the jobs, or none."""
@@ -191,6 +192,8 @@ async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Cloc
             break
     else:
         raise Unavailable(f"the unique key {missing[0].unique_key!r} changes hands too fast; try again")
+    if not taken:
+        return [Submitted(job.id, existing=False) for job in jobs]
     results: list[Submitted | AlreadyExists] = []
     for job in jobs:
         holder = taken.get(job.id)
@@ -209,14 +212,19 @@ async def _insert(querier: AsyncQuerier, jobs: Sequence[NewJob], clock: Clock) -
         ids=ids,
         topics=topics,
         payloads=payloads,
-        content_types=types,
-        priorities=priorities,
-        max_attempts=attempts,
-        run_ats=run_ats,
-        delays=delays,
-        extras=extras,
+        content_types=_unless_all(JSON, types),
+        priorities=_unless_all(0, priorities),
+        max_attempts=_unless_all(DEFAULT_MAX_ATTEMPTS, attempts),
+        run_ats=_unless_all(None, run_ats),
+        delays=_unless_all(None, delays),
+        extras=_unless_all(None, extras),
         now=clock.now(),
     )
+
+
+def _unless_all(default: Value, column: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The column, or nothing where JobInsert fills in the default by itself: to write an array takes time."""
+    return () if column.count(default) == len(column) else column
 
 
 async def _find_taken(querier: AsyncQuerier, jobs: Sequence[NewJob]) -> dict[uuid.UUID, uuid.UUID | AlreadyExists]:

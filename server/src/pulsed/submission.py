@@ -68,20 +68,23 @@ def read_submission(field: str, submission: JobSubmission | None, *, max_payload
     """The job that a producer asks for."""
     if submission is None:
         raise InvalidArgument(field, "is missing")
-    content_type = check_content_type(f"{field}.content_type", submission.content_type)
-    policy = read_policy(f"{field}.options", submission.options)
-    return NewJob(
-        parse_id(f"{field}.job_id", submission.job_id) if submission.job_id else new_id(),
-        check_topic(f"{field}.topic", submission.topic),
-        check_payload(f"{field}.payload", submission.payload, content_type, longest=max_payload),
-        content_type,
-        policy.priority,
-        policy.max_attempts,
-        check_moment(f"{field}.run_at", submission.run_at),
-        check_duration(f"{field}.delay", submission.delay, longest=LONGEST),
-        None if policy is PLAIN else write_extra(policy),
-        policy.unique_key,
-    )
+    try:
+        content_type = check_content_type("content_type", submission.content_type)
+        policy = read_policy("options", submission.options)
+        return NewJob(
+            parse_id("job_id", submission.job_id) if submission.job_id else new_id(),
+            check_topic("topic", submission.topic),
+            check_payload("payload", submission.payload, content_type, longest=max_payload),
+            content_type,
+            policy.priority,
+            policy.max_attempts,
+            check_moment("run_at", submission.run_at),
+            check_duration("delay", submission.delay, longest=LONGEST),
+            None if policy is PLAIN else write_extra(policy),
+            policy.unique_key,
+        )
+    except InvalidArgument as error:
+        raise error.inside(field) from None
 
 
 def read_policy(field: str, options: JobOptions | None) -> JobPolicy:

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection
 from contextlib import aclosing, suppress
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import grpclib.const
 import grpclib.server
@@ -24,7 +24,7 @@ from grpclib.protocol import H2Protocol
 
 from pulse_gen.codec import Codec, CodecError
 from pulsed.auth import Authenticator, current_user
-from pulsed.errors import STATUSES, InvalidArgument, RequestError, ResourceExhausted
+from pulsed.errors import STATUSES, InvalidArgument, RequestError, ResourceExhausted, Unavailable
 from pulsed.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -55,20 +55,42 @@ class BoundedStream(Generic[Request, Response]):
         request_type: type[Request],
         codec: Codec,
         max_bytes: int,
+        turn: "Turn",
     ) -> None:
         self._stream = stream
         self._request_type = request_type
         self._codec = codec
         self._max_bytes = max_bytes
+        self._turn = turn
         self.send_message = stream.send_message
 
     async def recv_message(self) -> Request:
-        """The request. Its stated length is checked before a byte of it is read."""
+        """The request of a call that has one."""
+        request = await self._read()
+        if request is None:
+            raise InvalidArgument("request", "is missing")
+        return request
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Request:
+        """The next request of a call that has many; the turn of the one before is over."""
+        self._turn.end(Status.OK)
+        self._turn.check_open()
+        request = await self._read()
+        if request is None:
+            raise StopAsyncIteration
+        self._turn.begin()
+        return request
+
+    async def _read(self) -> Request | None:
+        """A request, or None after the last. Its stated length is checked before a byte of it is read."""
         wire = self._stream._stream
         try:
             prefix = await wire.recv_data(PREFIX.size)
             if not prefix:
-                raise InvalidArgument("request", "is missing")
+                return None
             compressed, length = PREFIX.unpack(prefix)
             if compressed:
                 raise GRPCError(Status.UNIMPLEMENTED, "compressed messages are not supported")
@@ -90,6 +112,32 @@ class BoundedStream(Generic[Request, Response]):
         return request
 
 
+class Turn:
+    """One request on its way through the server, from its arrival to the answer: counted and timed."""
+
+    def __init__(self, guard: "Guard", name: str, *, counted: bool) -> None:
+        self._guard = guard
+        self._name = name
+        self._counted = counted
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """A request arrived."""
+        self._began = time.perf_counter()
+        self._guard.entered(self._counted)
+
+    def check_open(self) -> None:
+        """A server that stops reads no more from calls that stay open, else it might never come to rest."""
+        if self._guard.draining:
+            raise Unavailable("the server is shutting down; connect again")
+
+    def end(self, status: Status) -> None:
+        """It was answered; does nothing if none was under way."""
+        if self._began is not None:
+            self._guard.left(self._counted, self._name, status, time.perf_counter() - self._began)
+            self._began = None
+
+
 class Guard:
     """Wraps every method of the services: limits in, statuses out, counted and timed."""
 
@@ -100,21 +148,23 @@ class Guard:
         self._in_progress = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self.draining = False
 
     def wrap(self, path: str, handler: Handler) -> Handler:
         """The handler, guarded."""
         name = path.removeprefix("/")
         # Watches of the health last as long as their client: a stop that waits for them waits in vain.
         counted = not path.startswith(HEALTH)
+        # A call of many requests stays open between them.
+        has_many = handler.cardinality.client_streaming
 
         async def call(stream: Any) -> None:
-            began = time.perf_counter()
+            turn = Turn(self, name, counted=counted)
             status = Status.OK
-            self._in_progress += counted
-            if counted:
-                self._idle.clear()
             try:
-                await handler.func(BoundedStream(stream, handler.request_type, self._codec, self._max_bytes))
+                if not has_many:
+                    turn.begin()
+                await handler.func(BoundedStream(stream, handler.request_type, self._codec, self._max_bytes, turn))
             except (asyncio.CancelledError, StreamTerminatedError):
                 status = Status.CANCELLED
                 raise
@@ -123,12 +173,22 @@ class Guard:
                 status = failure.status
                 raise failure from None
             finally:
-                self._in_progress -= counted
-                if not self._in_progress:
-                    self._idle.set()
-                self._metrics.called(name, status.name, time.perf_counter() - began)
+                turn.end(status)
 
         return handler._replace(func=call)
+
+    def entered(self, counted: bool) -> None:
+        """A request is under way."""
+        self._in_progress += counted
+        if counted:
+            self._idle.clear()
+
+    def left(self, counted: bool, name: str, status: Status, seconds: float) -> None:
+        """It no longer is."""
+        self._in_progress -= counted
+        if not self._in_progress:
+            self._idle.set()
+        self._metrics.called(name, status.name, seconds)
 
     async def wait_idle(self) -> None:
         """Until no call is in progress, health checks aside."""
@@ -239,6 +299,7 @@ def make_server(
 async def stop_server(server: GrpcServer, guard: Guard, timeout: float) -> None:
     """Lets calls in progress finish within a bound, then ends."""
     server.stop_accepting()
+    guard.draining = True
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout):
             await guard.wait_idle()

@@ -91,10 +91,14 @@ from ..rpc.pulse.v1 import (
     StatusCount,
     StreamJobsRequest,
     StreamJobsResponse,
+    StreamSubmitsRequest,
+    StreamSubmitsResponse,
     SubmitJobRequest,
     SubmitJobResponse,
     SubmitJobsRequest,
     SubmitJobsResponse,
+    SubmitOutcome,
+    SubmitRefusal,
     Success,
     Topic,
     TopicStats,
@@ -2944,9 +2948,15 @@ SubmitJobResponse_FIELDS = {
 }
 
 
-def _decode_SubmitJobResponse(data: bytes, pos: int, end: int) -> SubmitJobResponse:
-    f_job_id: str = ""
-    f_existing: bool = False
+def _decode_SubmitJobResponse(
+    data: bytes, pos: int, end: int, into: SubmitJobResponse | None = None
+) -> SubmitJobResponse:
+    if into is None:
+        f_job_id: str = ""
+        f_existing: bool = False
+    else:
+        f_job_id = into.job_id
+        f_existing = into.existing
     try:
         if pos < end:
             tag = data[pos]
@@ -3169,6 +3179,405 @@ def decode_SubmitJobsResponse(data: bytes | bytearray | memoryview) -> SubmitJob
         data = as_input(data)
     try:
         return _decode_SubmitJobsResponse(data, 0, len(data))
+    except READ_ERRORS:
+        raise truncated() from None
+
+
+def _encode_StreamSubmitsRequest(message: StreamSubmitsRequest) -> bytes:
+    if type(message) is not StreamSubmitsRequest:
+        expect(message, StreamSubmitsRequest)
+    parts: list[bytes] = []
+    f_jobs = message.jobs
+    if f_jobs:
+        if type(f_jobs) is not list:
+            f_jobs = as_list(f_jobs)
+        for f_jobs_item in f_jobs:
+            encoded = _encode_JobSubmission(f_jobs_item)
+            size = len(encoded)
+            if size < 128:
+                parts.append(LEN_1[size])
+            elif size < 16384:
+                parts.append(LEN_1[size & 127 | 128])
+                parts.append(BYTES[size >> 7])
+            else:
+                parts.append(write_uint64(b"\x0a", size))
+            parts.append(encoded)
+    f_together = message.together
+    if f_together is not False:
+        parts.append(write_bool(b"\x10", f_together))
+    return b"".join(parts)
+
+
+def encode_StreamSubmitsRequest(message: StreamSubmitsRequest) -> bytes:
+    """The wire form; CodecError names the field that has none."""
+    try:
+        return _encode_StreamSubmitsRequest(message)
+    except WRITE_ERRORS as error:
+        raise refused(message, _encode_StreamSubmitsRequest, error) from error
+
+
+StreamSubmitsRequest_FIELDS = {
+    10: "jobs",
+    16: "together",
+}
+
+
+def _decode_StreamSubmitsRequest(data: bytes, pos: int, end: int) -> StreamSubmitsRequest:
+    f_jobs: list[JobSubmission] = []
+    f_together: bool = False
+    if pos < end:
+        tag = data[pos]
+        pos += 1
+        while True:
+            while tag == 10:
+                size = data[pos]
+                pos += 1
+                if size > 127:
+                    if data[pos] < 128:
+                        size += (data[pos] - 1) << 7
+                        pos += 1
+                    else:
+                        size, pos = read_size(data, pos - 1)
+                stop = pos + size
+                if stop > end:
+                    raise truncated()
+                f_jobs_item = _decode_JobSubmission(data, pos, stop)
+                pos = stop
+                f_jobs.append(f_jobs_item)
+                if pos >= end:
+                    tag = -1
+                    break
+                tag = data[pos]
+                pos += 1
+            if tag == 16:
+                number = data[pos]
+                pos += 1
+                if number > 127:
+                    number, pos = read_uint64(data, pos - 1)
+                f_together = number != 0
+                if pos >= end:
+                    break
+                tag = data[pos]
+                pos += 1
+            if tag not in StreamSubmitsRequest_FIELDS:
+                if tag > 127:
+                    tag, pos = read_tag(data, pos - 1)
+                tag, pos = next_known(data, pos, end, tag, StreamSubmitsRequest_FIELDS)
+                if tag < 0:
+                    break
+    if pos > end:
+        raise truncated()
+    message = new(StreamSubmitsRequest)
+    message.jobs = f_jobs
+    message.together = f_together
+    message._unknown_fields = b""
+    return message
+
+
+def decode_StreamSubmitsRequest(data: bytes | bytearray | memoryview) -> StreamSubmitsRequest:
+    """The message; CodecError says what is wrong with the bytes."""
+    if type(data) is not bytes:
+        data = as_input(data)
+    try:
+        return _decode_StreamSubmitsRequest(data, 0, len(data))
+    except READ_ERRORS:
+        raise truncated() from None
+
+
+def _encode_StreamSubmitsResponse(message: StreamSubmitsResponse) -> bytes:
+    if type(message) is not StreamSubmitsResponse:
+        expect(message, StreamSubmitsResponse)
+    parts: list[bytes] = []
+    f_outcomes = message.outcomes
+    if f_outcomes:
+        if type(f_outcomes) is not list:
+            f_outcomes = as_list(f_outcomes)
+        for f_outcomes_item in f_outcomes:
+            encoded = _encode_SubmitOutcome(f_outcomes_item)
+            size = len(encoded)
+            if size < 128:
+                parts.append(LEN_1[size])
+            elif size < 16384:
+                parts.append(LEN_1[size & 127 | 128])
+                parts.append(BYTES[size >> 7])
+            else:
+                parts.append(write_uint64(b"\x0a", size))
+            parts.append(encoded)
+    return b"".join(parts)
+
+
+def encode_StreamSubmitsResponse(message: StreamSubmitsResponse) -> bytes:
+    """The wire form; CodecError names the field that has none."""
+    try:
+        return _encode_StreamSubmitsResponse(message)
+    except WRITE_ERRORS as error:
+        raise refused(message, _encode_StreamSubmitsResponse, error) from error
+
+
+StreamSubmitsResponse_FIELDS = {
+    10: "outcomes",
+}
+
+
+def _decode_StreamSubmitsResponse(data: bytes, pos: int, end: int) -> StreamSubmitsResponse:
+    f_outcomes: list[SubmitOutcome] = []
+    if pos < end:
+        tag = data[pos]
+        pos += 1
+        while True:
+            while tag == 10:
+                size = data[pos]
+                pos += 1
+                if size > 127:
+                    if data[pos] < 128:
+                        size += (data[pos] - 1) << 7
+                        pos += 1
+                    else:
+                        size, pos = read_size(data, pos - 1)
+                stop = pos + size
+                if stop > end:
+                    raise truncated()
+                f_outcomes_item = _decode_SubmitOutcome(data, pos, stop)
+                pos = stop
+                f_outcomes.append(f_outcomes_item)
+                if pos >= end:
+                    tag = -1
+                    break
+                tag = data[pos]
+                pos += 1
+            if tag not in StreamSubmitsResponse_FIELDS:
+                if tag > 127:
+                    tag, pos = read_tag(data, pos - 1)
+                tag, pos = next_known(data, pos, end, tag, StreamSubmitsResponse_FIELDS)
+                if tag < 0:
+                    break
+    if pos > end:
+        raise truncated()
+    message = new(StreamSubmitsResponse)
+    message.outcomes = f_outcomes
+    message._unknown_fields = b""
+    return message
+
+
+def decode_StreamSubmitsResponse(data: bytes | bytearray | memoryview) -> StreamSubmitsResponse:
+    """The message; CodecError says what is wrong with the bytes."""
+    if type(data) is not bytes:
+        data = as_input(data)
+    try:
+        return _decode_StreamSubmitsResponse(data, 0, len(data))
+    except READ_ERRORS:
+        raise truncated() from None
+
+
+def _encode_SubmitOutcome(message: SubmitOutcome) -> bytes:
+    if type(message) is not SubmitOutcome:
+        expect(message, SubmitOutcome)
+    parts: list[bytes] = []
+    f_submitted = message.submitted
+    if f_submitted is not None:
+        if message.refused is not None:
+            raise CodecError("both submitted and refused of oneof outcome are set")
+        encoded = _encode_SubmitJobResponse(f_submitted)
+        size = len(encoded)
+        if size < 128:
+            parts.append(LEN_1[size])
+        elif size < 16384:
+            parts.append(LEN_1[size & 127 | 128])
+            parts.append(BYTES[size >> 7])
+        else:
+            parts.append(write_uint64(b"\x0a", size))
+        parts.append(encoded)
+    f_refused = message.refused
+    if f_refused is not None:
+        if message.submitted is not None:
+            raise CodecError("both refused and submitted of oneof outcome are set")
+        encoded = _encode_SubmitRefusal(f_refused)
+        size = len(encoded)
+        if size < 128:
+            parts.append(LEN_2[size])
+        elif size < 16384:
+            parts.append(LEN_2[size & 127 | 128])
+            parts.append(BYTES[size >> 7])
+        else:
+            parts.append(write_uint64(b"\x12", size))
+        parts.append(encoded)
+    return b"".join(parts)
+
+
+def encode_SubmitOutcome(message: SubmitOutcome) -> bytes:
+    """The wire form; CodecError names the field that has none."""
+    try:
+        return _encode_SubmitOutcome(message)
+    except WRITE_ERRORS as error:
+        raise refused(message, _encode_SubmitOutcome, error) from error
+
+
+SubmitOutcome_FIELDS = {
+    10: "submitted",
+    18: "refused",
+}
+
+
+def _decode_SubmitOutcome(data: bytes, pos: int, end: int) -> SubmitOutcome:
+    f_submitted: SubmitJobResponse | None = None
+    f_refused: SubmitRefusal | None = None
+    if pos < end:
+        tag = data[pos]
+        pos += 1
+        while True:
+            if tag == 10:
+                size = data[pos]
+                pos += 1
+                if size > 127:
+                    if data[pos] < 128:
+                        size += (data[pos] - 1) << 7
+                        pos += 1
+                    else:
+                        size, pos = read_size(data, pos - 1)
+                stop = pos + size
+                if stop > end:
+                    raise truncated()
+                f_submitted = _decode_SubmitJobResponse(data, pos, stop, f_submitted)
+                pos = stop
+                f_refused = None
+                if pos >= end:
+                    break
+                tag = data[pos]
+                pos += 1
+            if tag == 18:
+                size = data[pos]
+                pos += 1
+                if size > 127:
+                    if data[pos] < 128:
+                        size += (data[pos] - 1) << 7
+                        pos += 1
+                    else:
+                        size, pos = read_size(data, pos - 1)
+                stop = pos + size
+                if stop > end:
+                    raise truncated()
+                f_refused = _decode_SubmitRefusal(data, pos, stop, f_refused)
+                pos = stop
+                f_submitted = None
+                if pos >= end:
+                    break
+                tag = data[pos]
+                pos += 1
+            if tag not in SubmitOutcome_FIELDS:
+                if tag > 127:
+                    tag, pos = read_tag(data, pos - 1)
+                tag, pos = next_known(data, pos, end, tag, SubmitOutcome_FIELDS)
+                if tag < 0:
+                    break
+    if pos > end:
+        raise truncated()
+    message = new(SubmitOutcome)
+    message.submitted = f_submitted
+    message.refused = f_refused
+    message._unknown_fields = b""
+    return message
+
+
+def decode_SubmitOutcome(data: bytes | bytearray | memoryview) -> SubmitOutcome:
+    """The message; CodecError says what is wrong with the bytes."""
+    if type(data) is not bytes:
+        data = as_input(data)
+    try:
+        return _decode_SubmitOutcome(data, 0, len(data))
+    except READ_ERRORS:
+        raise truncated() from None
+
+
+def _encode_SubmitRefusal(message: SubmitRefusal) -> bytes:
+    if type(message) is not SubmitRefusal:
+        expect(message, SubmitRefusal)
+    parts: list[bytes] = []
+    f_code = message.code
+    if f_code > 0:
+        parts.append(VARINT_1[f_code] if f_code < 128 else write_int32(b"\x08", f_code))
+    elif f_code != 0:
+        parts.append(write_int32(b"\x08", f_code))
+    f_message = message.message
+    if f_message != "":
+        encoded = f_message.encode()
+        size = len(encoded)
+        parts.append(LEN_2[size] if size < 128 else write_uint64(b"\x12", size))
+        parts.append(encoded)
+    return b"".join(parts)
+
+
+def encode_SubmitRefusal(message: SubmitRefusal) -> bytes:
+    """The wire form; CodecError names the field that has none."""
+    try:
+        return _encode_SubmitRefusal(message)
+    except WRITE_ERRORS as error:
+        raise refused(message, _encode_SubmitRefusal, error) from error
+
+
+SubmitRefusal_FIELDS = {
+    8: "code",
+    18: "message",
+}
+
+
+def _decode_SubmitRefusal(
+    data: bytes, pos: int, end: int, into: SubmitRefusal | None = None
+) -> SubmitRefusal:
+    if into is None:
+        f_code: int = 0
+        f_message: str = ""
+    else:
+        f_code = into.code
+        f_message = into.message
+    try:
+        if pos < end:
+            tag = data[pos]
+            pos += 1
+            while True:
+                if tag == 8:
+                    f_code = data[pos]
+                    pos += 1
+                    if f_code > 127:
+                        f_code, pos = read_int32(data, pos - 1)
+                    if pos >= end:
+                        break
+                    tag = data[pos]
+                    pos += 1
+                if tag == 18:
+                    size = data[pos]
+                    pos += 1
+                    if size > 127:
+                        size, pos = read_size(data, pos - 1)
+                    stop = pos + size
+                    f_message = data[pos:stop].decode()
+                    pos = stop
+                    if pos >= end:
+                        break
+                    tag = data[pos]
+                    pos += 1
+                if tag not in SubmitRefusal_FIELDS:
+                    if tag > 127:
+                        tag, pos = read_tag(data, pos - 1)
+                    tag, pos = next_known(data, pos, end, tag, SubmitRefusal_FIELDS)
+                    if tag < 0:
+                        break
+    except (UnicodeDecodeError, FieldError) as error:
+        raise invalid_field("SubmitRefusal", SubmitRefusal_FIELDS, tag, stop > end, error) from None
+    if pos > end:
+        raise truncated()
+    message = new(SubmitRefusal)
+    message.code = f_code
+    message.message = f_message
+    message._unknown_fields = b""
+    return message
+
+
+def decode_SubmitRefusal(data: bytes | bytearray | memoryview) -> SubmitRefusal:
+    """The message; CodecError says what is wrong with the bytes."""
+    if type(data) is not bytes:
+        data = as_input(data)
+    try:
+        return _decode_SubmitRefusal(data, 0, len(data))
     except READ_ERRORS:
         raise truncated() from None
 
@@ -11724,6 +12133,10 @@ ENCODERS: dict[type[Any], Callable[[Any], bytes]] = {
     SubmitJobResponse: encode_SubmitJobResponse,
     SubmitJobsRequest: encode_SubmitJobsRequest,
     SubmitJobsResponse: encode_SubmitJobsResponse,
+    StreamSubmitsRequest: encode_StreamSubmitsRequest,
+    StreamSubmitsResponse: encode_StreamSubmitsResponse,
+    SubmitOutcome: encode_SubmitOutcome,
+    SubmitRefusal: encode_SubmitRefusal,
     GetJobRequest: encode_GetJobRequest,
     GetJobResponse: encode_GetJobResponse,
     ListJobsRequest: encode_ListJobsRequest,
@@ -11821,6 +12234,10 @@ DECODERS: dict[type[Any], Callable[[bytes], Any]] = {
     SubmitJobResponse: decode_SubmitJobResponse,
     SubmitJobsRequest: decode_SubmitJobsRequest,
     SubmitJobsResponse: decode_SubmitJobsResponse,
+    StreamSubmitsRequest: decode_StreamSubmitsRequest,
+    StreamSubmitsResponse: decode_StreamSubmitsResponse,
+    SubmitOutcome: decode_SubmitOutcome,
+    SubmitRefusal: decode_SubmitRefusal,
     GetJobRequest: decode_GetJobRequest,
     GetJobResponse: decode_GetJobResponse,
     ListJobsRequest: decode_ListJobsRequest,

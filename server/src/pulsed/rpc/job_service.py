@@ -1,7 +1,7 @@
 """JobService."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from pulse_gen.db.models import JobStatus
 from pulse_gen.rpc.pulse.v1 import (
@@ -21,35 +21,41 @@ from pulse_gen.rpc.pulse.v1 import (
     GetJobResponse,
     JobFilter,
     JobServiceBase,
+    JobSubmission,
     ListJobsRequest,
     ListJobsResponse,
     RetryJobRequest,
     RetryJobResponse,
     RetryJobsRequest,
     RetryJobsResponse,
+    StreamSubmitsRequest,
+    StreamSubmitsResponse,
     SubmitJobRequest,
     SubmitJobResponse,
     SubmitJobsRequest,
     SubmitJobsResponse,
+    SubmitOutcome,
+    SubmitRefusal,
     UpdateJobPriorityRequest,
     UpdateJobPriorityResponse,
     UpdateJobsPriorityRequest,
     UpdateJobsPriorityResponse,
 )
 from pulse_gen.rpc.pulse.v1 import JobStatus as WireStatus
-from pulsed.errors import AlreadyExists, InvalidArgument
+from pulsed.errors import STATUSES, AlreadyExists, InvalidArgument, RequestError
 from pulsed.explain import explain_job
 from pulsed.filters import END, Filter, JobFinder, check_json
 from pulsed.identifiers import parse_id
-from pulsed.jobs import CANCELABLE, DELETABLE, MOVABLE, RETRYABLE, Jobs
+from pulsed.jobs import CANCELABLE, DELETABLE, MOVABLE, RETRYABLE, Jobs, Submitted
 from pulsed.paging import read_token, write_token
 from pulsed.pause import PauseGate
 from pulsed.rpc.convert import STATUS_TO_WIRE, read_status, write_job, write_job_summary
 from pulsed.stats import Stats
-from pulsed.submission import read_submission
+from pulsed.submission import NewJob, read_submission
 from pulsed.validation import check_batch, check_count, check_priority, check_tags, check_text, check_topic
 
 MOST_COUNTED = 10_000
+MOST_SUBMITTED = 10_000
 
 
 class JobService(JobServiceBase):
@@ -64,23 +70,53 @@ class JobService(JobServiceBase):
 
     async def submit_job(self, message: SubmitJobRequest) -> SubmitJobResponse:
         job = read_submission("job", message.job, max_payload=self._max_payload)
-        result = await self._jobs.submit_one(job)
+        (result,) = await self._jobs.submit_each([job])
         if isinstance(result, AlreadyExists):
             raise result
-        return SubmitJobResponse(job_id=str(result.id), existing=result.existing)
+        return write_submitted(result)
 
     async def submit_jobs(self, message: SubmitJobsRequest) -> SubmitJobsResponse:
-        check_batch("jobs", message.jobs, most=10_000)
+        results = await self._submit_together(message.jobs)
+        return SubmitJobsResponse(results=[write_submitted(result) for result in results])
+
+    async def stream_submits(
+        self, messages: AsyncIterator[StreamSubmitsRequest]
+    ) -> AsyncIterator[StreamSubmitsResponse]:
+        async for message in messages:
+            submit = self._submit_together if message.together else self._submit_each
+            results = await submit(message.jobs)
+            if all(job.job_id for job in message.jobs) and all(is_new(result) for result in results):
+                yield StreamSubmitsResponse()
+            else:
+                yield StreamSubmitsResponse(outcomes=[write_outcome(result) for result in results])
+
+    async def _submit_together(self, submissions: Sequence[JobSubmission]) -> Sequence[Submitted]:
+        """All of the jobs, or none."""
+        check_batch("jobs", submissions, most=MOST_SUBMITTED)
         jobs = [
-            read_submission(f"jobs[{index}]", job, max_payload=self._max_payload)
-            for index, job in enumerate(message.jobs)
+            read_submission(f"jobs[{index}]", submission, max_payload=self._max_payload)
+            for index, submission in enumerate(submissions)
         ]
         if len({job.id for job in jobs}) < len(jobs):
             raise InvalidArgument("jobs", "the same job_id stands twice")
-        results = await self._jobs.submit_many(jobs)
-        return SubmitJobsResponse(
-            results=[SubmitJobResponse(job_id=str(result.id), existing=result.existing) for result in results]
-        )
+        return await self._jobs.submit_many(jobs)
+
+    async def _submit_each(self, submissions: Sequence[JobSubmission]) -> Sequence[Submitted | RequestError]:
+        """Every job for itself: what is wrong with one is its own outcome."""
+        check_batch("jobs", submissions, most=MOST_SUBMITTED)
+        results: dict[int, Submitted | RequestError] = {}
+        jobs: dict[int, NewJob] = {}
+        for index, submission in enumerate(submissions):
+            try:
+                jobs[index] = read_submission("job", submission, max_payload=self._max_payload)
+            except RequestError as error:
+                results[index] = error
+        if jobs:
+            try:
+                results |= zip(jobs, await self._jobs.submit_each(list(jobs.values())), strict=True)
+            except RequestError as error:
+                results |= dict.fromkeys(jobs, error)
+        return [results[index] for index in range(len(submissions))]
 
     async def get_job(self, message: GetJobRequest) -> GetJobResponse:
         job = await self._jobs.get(parse_id("job_id", message.job_id))
@@ -224,3 +260,20 @@ def read_filter(message: JobFilter | None) -> Filter:
 
 def _optional_id(field: str, text: str) -> uuid.UUID | None:
     return parse_id(field, text) if text else None
+
+
+def is_new(result: Submitted | RequestError) -> bool:
+    """Whether it was stored just now."""
+    return isinstance(result, Submitted) and not result.existing
+
+
+def write_submitted(result: Submitted) -> SubmitJobResponse:
+    """A submit that went well."""
+    return SubmitJobResponse(job_id=str(result.id), existing=result.existing)
+
+
+def write_outcome(result: Submitted | RequestError) -> SubmitOutcome:
+    """What became of one submit of a stream."""
+    if isinstance(result, RequestError):
+        return SubmitOutcome(refused=SubmitRefusal(code=STATUSES[type(result)].value, message=str(result)))
+    return SubmitOutcome(submitted=write_submitted(result))

@@ -93,10 +93,14 @@ __all__ = (
     "StatusCount",
     "StreamJobsRequest",
     "StreamJobsResponse",
+    "StreamSubmitsRequest",
+    "StreamSubmitsResponse",
     "SubmitJobRequest",
     "SubmitJobResponse",
     "SubmitJobsRequest",
     "SubmitJobsResponse",
+    "SubmitOutcome",
+    "SubmitRefusal",
     "Success",
     "Topic",
     "TopicStats",
@@ -117,7 +121,7 @@ __all__ = (
 )
 
 import datetime
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -2441,6 +2445,44 @@ default_message_pool.register_message("pulse.v1", "StreamJobsResponse", StreamJo
 
 
 @dataclass(eq=False, repr=False)
+class StreamSubmitsRequest(betterproto2.Message):
+    """
+    StreamSubmitsRequest is a group of jobs.
+    """
+
+    jobs: "list[JobSubmission]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    1 to 10,000 jobs.
+    """
+
+    together: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
+    """
+    True: all of them are stored or none, as by SubmitJobs; an error ends the call, and what was sent after it is not stored.
+    False: every job stands alone, as if it came by SubmitJob; one that is refused does not keep the others out.
+    """
+
+
+default_message_pool.register_message("pulse.v1", "StreamSubmitsRequest", StreamSubmitsRequest)
+
+
+@dataclass(eq=False, repr=False)
+class StreamSubmitsResponse(betterproto2.Message):
+    """
+    StreamSubmitsResponse answers one request.
+    """
+
+    outcomes: "list[SubmitOutcome]" = betterproto2.field(
+        1, betterproto2.TYPE_MESSAGE, repeated=True
+    )
+    """
+    One for each job of the request, in its order. Empty if there is nothing to say: every job brought its id and is stored.
+    """
+
+
+default_message_pool.register_message("pulse.v1", "StreamSubmitsResponse", StreamSubmitsResponse)
+
+
+@dataclass(eq=False, repr=False)
 class SubmitJobRequest(betterproto2.Message):
     """
     SubmitJobRequest is the request of SubmitJob.
@@ -2505,6 +2547,53 @@ class SubmitJobsResponse(betterproto2.Message):
 
 
 default_message_pool.register_message("pulse.v1", "SubmitJobsResponse", SubmitJobsResponse)
+
+
+@dataclass(eq=False, repr=False)
+class SubmitOutcome(betterproto2.Message):
+    """
+    SubmitOutcome is what became of one job of a StreamSubmitsRequest.
+
+    Oneofs:
+        - outcome:
+    """
+
+    submitted: "SubmitJobResponse | None" = betterproto2.field(
+        1, betterproto2.TYPE_MESSAGE, optional=True, group="outcome"
+    )
+    """
+    It is stored, or was there already.
+    """
+
+    refused: "SubmitRefusal | None" = betterproto2.field(
+        2, betterproto2.TYPE_MESSAGE, optional=True, group="outcome"
+    )
+    """
+    It is not.
+    """
+
+
+default_message_pool.register_message("pulse.v1", "SubmitOutcome", SubmitOutcome)
+
+
+@dataclass(eq=False, repr=False)
+class SubmitRefusal(betterproto2.Message):
+    """
+    SubmitRefusal is the status that SubmitJob would have ended with.
+    """
+
+    code: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    The number of the gRPC status, such as 3 for INVALID_ARGUMENT.
+    """
+
+    message: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    What is wrong.
+    """
+
+
+default_message_pool.register_message("pulse.v1", "SubmitRefusal", SubmitRefusal)
 
 
 @dataclass(eq=False, repr=False)
@@ -3030,6 +3119,31 @@ class JobServiceStub(betterproto2_grpclib.ServiceStub):
             deadline=deadline,
             metadata=metadata,
         )
+
+    async def stream_submits(
+        self,
+        messages: "AsyncIterable[StreamSubmitsRequest] | Iterable[StreamSubmitsRequest]",
+        *,
+        timeout: "float | None" = None,
+        deadline: "Deadline | None" = None,
+        metadata: "MetadataLike | None" = None,
+    ) -> "AsyncIterator[StreamSubmitsResponse]":
+        """
+        StreamSubmits stores jobs over a call that stays open: for producers that submit all day, or a lot. A message costs a fraction of
+        a call. Requests are stored in their order, and each is answered by one response; the next may be sent before that.
+        When the server stops, the call ends with UNAVAILABLE: open another, and repeat what was not answered.
+        """
+
+        async for response in self._stream_stream(
+            "/pulse.v1.JobService/StreamSubmits",
+            messages,
+            StreamSubmitsRequest,
+            StreamSubmitsResponse,
+            timeout=timeout,
+            deadline=deadline,
+            metadata=metadata,
+        ):
+            yield response
 
     async def get_job(
         self,
@@ -3795,6 +3909,18 @@ class JobServiceBase(betterproto2_grpclib.ServiceBase):
 
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
 
+    async def stream_submits(
+        self, messages: "AsyncIterator[StreamSubmitsRequest]"
+    ) -> "AsyncIterator[StreamSubmitsResponse]":
+        """
+        StreamSubmits stores jobs over a call that stays open: for producers that submit all day, or a lot. A message costs a fraction of
+        a call. Requests are stored in their order, and each is answered by one response; the next may be sent before that.
+        When the server stops, the call ends with UNAVAILABLE: open another, and repeat what was not answered.
+        """
+
+        raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
+        yield StreamSubmitsResponse()
+
     async def get_job(self, message: "GetJobRequest") -> "GetJobResponse":
         """
         GetJob returns one job with its payload and the history of its failed attempts.
@@ -3901,6 +4027,16 @@ class JobServiceBase(betterproto2_grpclib.ServiceBase):
         assert request is not None
         response = await self.submit_jobs(request)
         await stream.send_message(response)
+
+    async def __rpc_stream_submits(
+        self, stream: "grpclib.server.Stream[StreamSubmitsRequest, StreamSubmitsResponse]"
+    ) -> None:
+        request = stream.__aiter__()
+        await self._call_rpc_handler_server_stream(
+            self.stream_submits,
+            stream,
+            request,
+        )
 
     async def __rpc_get_job(
         self, stream: "grpclib.server.Stream[GetJobRequest, GetJobResponse]"
@@ -4011,6 +4147,12 @@ class JobServiceBase(betterproto2_grpclib.ServiceBase):
                 grpclib.const.Cardinality.UNARY_UNARY,
                 SubmitJobsRequest,
                 SubmitJobsResponse,
+            ),
+            "/pulse.v1.JobService/StreamSubmits": grpclib.const.Handler(
+                self.__rpc_stream_submits,
+                grpclib.const.Cardinality.STREAM_STREAM,
+                StreamSubmitsRequest,
+                StreamSubmitsResponse,
             ),
             "/pulse.v1.JobService/GetJob": grpclib.const.Handler(
                 self.__rpc_get_job,
