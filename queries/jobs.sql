@@ -99,6 +99,44 @@ CROSS JOIN LATERAL (
 ORDER BY matching.seq DESC
 LIMIT @max_rows::integer;
 
+-- name: JobScan :one
+-- JobMatch for filters that no index serves: it looks at the latest @scanned jobs of each status only, so that it stays quick on any
+-- table. `floor` is how far down it has seen everything; NULL: to the end. What matches below it was left for the next call.
+-- nullable: floor
+WITH seen AS (
+  SELECT job.id, job.seq, wanted.status,
+    (sqlc.narg('topics')::text[] IS NULL OR job.topic = ANY(sqlc.narg('topics')::text[]))
+    AND (sqlc.narg('error_contains')::text IS NULL
+      OR strpos(lower(job.last_error), lower(sqlc.narg('error_contains')::text)) > 0)
+    AND (sqlc.narg('submitted_after')::timestamptz IS NULL OR job.submitted_at >= sqlc.narg('submitted_after')::timestamptz)
+    AND (sqlc.narg('submitted_before')::timestamptz IS NULL OR job.submitted_at < sqlc.narg('submitted_before')::timestamptz)
+    AND (sqlc.narg('min_priority')::integer IS NULL OR job.priority >= sqlc.narg('min_priority')::integer)
+    AND (sqlc.narg('max_priority')::integer IS NULL OR job.priority <= sqlc.narg('max_priority')::integer)
+    AND (sqlc.narg('payload_contains')::jsonb IS NULL
+      OR job_payload_contains(job.payload, sqlc.narg('payload_contains')::jsonb)) AS matches
+  FROM (SELECT unnest(@statuses::job_status[]) AS status) AS wanted
+  CROSS JOIN LATERAL (
+    SELECT latest.id, latest.seq, latest.topic, latest.last_error, latest.submitted_at, latest.priority, latest.payload
+    FROM jobs AS latest
+    WHERE latest.status = wanted.status AND latest.seq < @before::bigint
+    ORDER BY latest.seq DESC
+    LIMIT @scanned::integer
+  ) AS job
+), bottom AS (
+  SELECT max(cut.lowest) AS floor
+  FROM (SELECT min(seen.seq) AS lowest FROM seen GROUP BY seen.status HAVING count(*) >= @scanned::integer) AS cut
+), found AS (
+  SELECT seen.id, seen.seq
+  FROM seen
+  WHERE seen.matches AND seen.seq >= coalesce((SELECT bottom.floor FROM bottom), 0)
+  ORDER BY seen.seq DESC
+  LIMIT @max_rows::integer
+)
+SELECT
+  ARRAY(SELECT found.id FROM found ORDER BY found.seq DESC)::uuid[] AS ids,
+  ARRAY(SELECT found.seq FROM found ORDER BY found.seq DESC)::bigint[] AS seqs,
+  (SELECT bottom.floor FROM bottom)::bigint AS floor;
+
 -- name: JobSummaries :many
 -- Jobs for a list, the latest submitted first: all but payload and history.
 SELECT jobs.id, jobs.seq, jobs.submitted_at, jobs.next_run_at, jobs.started_at, jobs.finished_at, jobs.lease_until,

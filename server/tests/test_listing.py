@@ -25,6 +25,7 @@ from pulse_gen.rpc.pulse.v1 import (
     TriggerScheduleRequest,
     UpdateJobPriorityRequest,
 )
+from pulsed import filters
 from support.server import Server
 
 FAR = timedelta(days=300)
@@ -201,6 +202,26 @@ async def test_a_page_is_full_and_the_last_one_has_no_token(server: Server) -> N
     assert [len(page) async for page in pages(server, 1000)] == [6]
     await server.submit_many(100, delay=FAR)
     assert [len(page) async for page in pages(server, 0)] == [100, 6], "the default"
+
+
+async def test_a_search_that_no_index_serves_looks_at_few_jobs_a_call_and_misses_none(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "SCANNED_AT_ONCE", 4)
+    wanted = []
+    for number in range(60):
+        job_id = await server.submit(topic="rare" if number % 11 == 0 else "common", delay=FAR)
+        if number % 3 == 0:
+            await server.jobs.cancel_job(CancelJobRequest(job_id=job_id))
+        if number % 11 == 0:
+            wanted.append(job_id)
+    found = [page async for page in pages(server, 2, topics=["rare"])]
+    assert [job.job_id for page in found for job in page] == wanted[::-1]
+    assert max(map(len, found)) <= 2
+    assert [] in found
+    counted = await server.jobs.count_jobs(CountJobsRequest(filter=JobFilter(topics=["rare"])))
+    assert counted.capped
+    assert counted.count < len(wanted)
 
 
 async def test_a_count_is_bounded_and_says_so(server: Server) -> None:

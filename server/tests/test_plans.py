@@ -1,5 +1,6 @@
 """Plan guards: what the hot statements cost must not depend on how many jobs wait, are delayed or have died."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import asyncpg
 import pytest
 
 from pulse_gen.db import dispatch, jobs, reports
+from pulsed import database
 from support.postgres import Databases
 
 BATCH = 100
@@ -62,7 +64,6 @@ DEPTHS: dict[str, list[dict[str, Any]]] = {
 @pytest.fixture(scope="module")
 def deep_dsns(databases: Databases) -> Iterator[dict[str, str]]:
     """A database for each depth, filled once."""
-    import asyncio
     from contextlib import ExitStack
 
     async def prepare(dsn: str, parts: list[dict[str, Any]]) -> None:
@@ -193,3 +194,41 @@ async def test_no_hot_statement_scans_the_table(deep_dsns: dict[str, str], plan_
         assert touched, name
         assert all(node["Node Type"] != "Seq Scan" for node in touched), name
         assert_bounded({**plan, "Node Type": name}, BATCH * len(TOPICS))
+
+
+async def test_a_claim_that_was_planned_on_an_empty_table_goes_by_index_when_jobs_arrive(database_dsn: str) -> None:
+    sql, types, arguments = claim(ALL_TOPICS)
+    connection = await asyncpg.connect(database_dsn, server_settings={**database.SESSION, **database.FIXED_PLANS})
+    try:
+        await connection.execute("VACUUM ANALYZE jobs")
+        await connection.execute(f"PREPARE guarded ({types}) AS {sql}")
+        await connection.execute(f"EXECUTE guarded ({arguments})")
+        await fill(connection, 20_000)
+        plan = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE guarded ({arguments})"))
+        assert_bounded(plan[0]["Plan"], BATCH * len(TOPICS))
+    finally:
+        await connection.close()
+
+
+async def test_plans_are_made_anew_after_a_while(database_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report on a table that was empty a moment ago would read it from end to end for as long as its plan lives."""
+    monkeypatch.setattr(database, "PLAN_LIFETIME", 1)
+    options: dict[str, Any] = {"pool_size": 1, "timeout": timedelta(seconds=20), "prepared_statements": True}
+    nothing: dict[str, Any] = {"ids": [uuid.uuid4()], "worker_ids": [uuid.uuid4()], "attempts": [1], "now": None}
+    read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'jobs'"
+
+    async def rows_read() -> int:
+        async with opened.work.transaction() as connection:
+            await reports.AsyncQuerier(connection).job_complete(**nothing)
+            return int(await connection.fetchval(read))
+
+    async with database.open_database(database_dsn, **options) as opened:
+        async with opened.work.connection() as connection:
+            await connection.execute("VACUUM ANALYZE jobs")
+        assert await rows_read() == 0
+        filling = await asyncpg.connect(database_dsn)
+        await fill(filling, 5000)
+        await filling.close()
+        async with asyncio.timeout(20):
+            while await rows_read() > 10:
+                await asyncio.sleep(0.1)

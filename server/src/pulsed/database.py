@@ -23,8 +23,11 @@ Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 # Jobs come and go faster than statistics do: no plan of ours gains from these.
 SESSION = {"application_name": "pulsed", "jit": "off", "idle_in_transaction_session_timeout": "60s"}
 
-# The hot statements have one good plan each, whatever their arguments: to plan them anew costs more than to run them.
-FIXED_PLANS = {"plan_cache_mode": "force_generic_plan"}
+# The hot statements have one good plan each, whatever their arguments: to plan them each time costs more than to run
+# them. But a table that is empty when a plan is made looks as if it were best read from end to end, and a moment later
+# it may hold a million jobs. So that way is closed, and no plan is kept for long.
+FIXED_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+PLAN_LIFETIME = 5
 
 # The database is away, or refuses for now. Deadlocks are among them: the statement changed nothing.
 PASSING = (
@@ -113,6 +116,7 @@ async def open_database(
             command_timeout=timeout.total_seconds(),
             max_inactive_connection_lifetime=0,
             statement_cache_size=100 if prepared_statements else 0,
+            max_cached_statement_lifetime=PLAN_LIFETIME,
             server_settings=SESSION | session,
             reset=_keep_session,
         )

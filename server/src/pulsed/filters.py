@@ -14,6 +14,8 @@ from pulsed.errors import InvalidArgument
 from pulsed.validation import check_text
 
 END = 2**62
+# How many jobs of a status one search looks at, where no index leads to the ones that it wants.
+SCANNED_AT_ONCE = 10_000
 # Postgres refuses what is nested deeper than its stack; this many brackets are safe.
 LONGEST_JSON = 8 << 10
 NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -39,6 +41,13 @@ class Filter(NamedTuple):
     cancel_requested: bool | None = None
 
     @property
+    def is_indexed(self) -> bool:
+        """Whether an index leads straight to what it matches; if not, every job has to be looked at."""
+        searched = (self.topics, self.error_contains, self.submitted_after, self.submitted_before, self.min_priority)
+        unaided = all(part is None for part in (*searched, self.max_priority, self.payload_contains))
+        return unaided or any(part is not None for part in (self.ids, self.tags, self.schedule_id, self.worker_id))
+
+    @property
     def is_empty(self) -> bool:
         """Whether it matches every job."""
         return set(self.statuses) == set(JobStatus) and all(part is None for part in self[1:])
@@ -59,6 +68,14 @@ def check_json(field: str, text: str) -> str:
     return text
 
 
+class Found(NamedTuple):
+    """Jobs that a search found, the latest submitted first."""
+
+    ids: Sequence[uuid.UUID]
+    # Where the next search goes on; None: there is nothing more.
+    cursor: int | None
+
+
 class JobFinder:
     """Finds jobs by filter."""
 
@@ -69,6 +86,30 @@ class JobFinder:
         """What matches, the latest submitted first, from below a cursor on."""
         async with self._database.operator.connection() as connection:
             return await AsyncQuerier(connection).job_match(**job_filter._asdict(), before=before, max_rows=limit)
+
+    async def search(self, job_filter: Filter, *, limit: int, before: int = END) -> Found:
+        """What matches, from below a cursor on. The look is bounded: it may find nothing although there is more."""
+        if job_filter.is_indexed:
+            rows = await self.match(job_filter, limit=limit + 1, before=before)
+            return Found([row.id for row in rows[:limit]], rows[limit - 1].seq if len(rows) > limit else None)
+        async with self._database.operator.connection() as connection:
+            scan = await AsyncQuerier(connection).job_scan(
+                statuses=job_filter.statuses,
+                topics=job_filter.topics,
+                error_contains=job_filter.error_contains,
+                submitted_after=job_filter.submitted_after,
+                submitted_before=job_filter.submitted_before,
+                min_priority=job_filter.min_priority,
+                max_priority=job_filter.max_priority,
+                payload_contains=job_filter.payload_contains,
+                before=before,
+                scanned=SCANNED_AT_ONCE,
+                max_rows=limit + 1,
+            )
+        assert scan is not None
+        if len(scan.ids) > limit:
+            return Found(scan.ids[:limit], scan.seqs[limit - 1])
+        return Found(scan.ids, scan.floor)
 
     async def summaries(self, ids: Sequence[uuid.UUID]) -> Sequence[JobSummariesRow]:
         """Jobs for a list, the latest submitted first."""

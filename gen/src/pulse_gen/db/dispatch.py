@@ -61,13 +61,13 @@ WITH shares AS (
   ) AS head
   GROUP BY head.topic
 ), picked AS (
-  SELECT locked.id, row_number() OVER () AS slot
+  SELECT locked.place, row_number() OVER () AS slot
   FROM (
     SELECT unnest(ARRAY(
-      SELECT job.id
+      SELECT job.place
       FROM shares
       CROSS JOIN LATERAL (
-        SELECT candidate.id, candidate.priority, candidate.seq
+        SELECT candidate.ctid AS place, candidate.priority, candidate.seq
         FROM jobs AS candidate
         WHERE candidate.ready AND candidate.topic = shares.topic
         ORDER BY candidate.priority DESC, candidate.seq
@@ -75,7 +75,7 @@ WITH shares AS (
         FOR UPDATE SKIP LOCKED
       ) AS job
       ORDER BY job.priority DESC, job.seq
-    )) AS id
+    )) AS place
   ) AS locked
 )
 UPDATE jobs
@@ -87,7 +87,7 @@ SET status = 'RUNNING',
     lease_until = coalesce($2::timestamptz, now()) + coalesce(
       jobs.lease, ($3::jsonb ->> jobs.topic)::interval, $4::interval)
 FROM picked
-WHERE jobs.id = picked.id
+WHERE jobs.ctid = picked.place
 RETURNING jobs.id, jobs.worker_id, jobs.attempts, jobs.attempts_forgiven, jobs.topic, jobs.payload, jobs.content_type,
   jobs.priority, jobs.max_attempts, jobs.timeout, jobs.tags, jobs.metadata, jobs.submitted_at, jobs.schedule_id,
   jobs.scheduled_for, jobs.seq,

@@ -214,6 +214,51 @@ class JobRetryRow(NamedTuple):
     topic: str
 
 
+JOB_SCAN: Final = """-- name: JobScan :one
+WITH seen AS (
+  SELECT job.id, job.seq, wanted.status,
+    ($1::text[] IS NULL OR job.topic = ANY($1::text[]))
+    AND ($2::text IS NULL
+      OR strpos(lower(job.last_error), lower($2::text)) > 0)
+    AND ($3::timestamptz IS NULL OR job.submitted_at >= $3::timestamptz)
+    AND ($4::timestamptz IS NULL OR job.submitted_at < $4::timestamptz)
+    AND ($5::integer IS NULL OR job.priority >= $5::integer)
+    AND ($6::integer IS NULL OR job.priority <= $6::integer)
+    AND ($7::jsonb IS NULL
+      OR job_payload_contains(job.payload, $7::jsonb)) AS matches
+  FROM (SELECT unnest($8::job_status[]) AS status) AS wanted
+  CROSS JOIN LATERAL (
+    SELECT latest.id, latest.seq, latest.topic, latest.last_error, latest.submitted_at, latest.priority, latest.payload
+    FROM jobs AS latest
+    WHERE latest.status = wanted.status AND latest.seq < $9::bigint
+    ORDER BY latest.seq DESC
+    LIMIT $10::integer
+  ) AS job
+), bottom AS (
+  SELECT max(cut.lowest) AS floor
+  FROM (SELECT min(seen.seq) AS lowest FROM seen GROUP BY seen.status HAVING count(*) >= $10::integer) AS cut
+), found AS (
+  SELECT seen.id, seen.seq
+  FROM seen
+  WHERE seen.matches AND seen.seq >= coalesce((SELECT bottom.floor FROM bottom), 0)
+  ORDER BY seen.seq DESC
+  LIMIT $11::integer
+)
+SELECT
+  ARRAY(SELECT found.id FROM found ORDER BY found.seq DESC)::uuid[] AS ids,
+  ARRAY(SELECT found.seq FROM found ORDER BY found.seq DESC)::bigint[] AS seqs,
+  (SELECT bottom.floor FROM bottom)::bigint AS floor
+"""
+
+
+class JobScanRow(NamedTuple):
+    """A row of the result of JobScan."""
+
+    ids: list[uuid.UUID]
+    seqs: list[int]
+    floor: int | None
+
+
 JOB_SET_PRIORITY: Final = """-- name: JobSetPriority :many
 UPDATE jobs
 SET priority = $1
@@ -530,6 +575,43 @@ class AsyncQuerier:
             timeout=self._timeout,
         )
         return [_make_row(JobRetryRow, record) for record in records]
+
+    async def job_scan(
+        self,
+        *,
+        topics: Sequence[str] | None,
+        error_contains: str | None,
+        submitted_after: datetime.datetime | None,
+        submitted_before: datetime.datetime | None,
+        min_priority: int | None,
+        max_priority: int | None,
+        payload_contains: str | None,
+        statuses: Sequence[models.JobStatus],
+        before: int,
+        scanned: int,
+        max_rows: int,
+    ) -> JobScanRow | None:
+        """JobMatch for filters that no index serves: it looks at the latest @scanned jobs of each status only, so that it stays quick on any
+        table. `floor` is how far down it has seen everything; NULL: to the end. What matches below it was left for the next call.
+        """
+        record = await self._connection.fetchrow(
+            JOB_SCAN,
+            topics,
+            error_contains,
+            submitted_after,
+            submitted_before,
+            min_priority,
+            max_priority,
+            payload_contains,
+            statuses,
+            before,
+            scanned,
+            max_rows,
+            timeout=self._timeout,
+        )
+        if record is None:
+            return None
+        return _make_row(JobScanRow, record)
 
     async def job_set_priority(
         self,

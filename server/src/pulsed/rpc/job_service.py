@@ -127,19 +127,17 @@ class JobService(JobServiceBase):
         limit = check_count("page_size", message.page_size, most=1000, default=100)
         before = read_token(str(job_filter), message.page_token, END)
         assert isinstance(before, int)
-        found = await self._finder.match(job_filter, limit=limit + 1, before=before)
-        page = found[:limit]
-        rows = await self._finder.summaries([row.id for row in page])
-        more = len(found) > limit
+        found = await self._finder.search(job_filter, limit=limit, before=before)
+        rows = await self._finder.summaries(found.ids)
         return ListJobsResponse(
             jobs=[write_job_summary(row) for row in rows],
-            next_page_token=write_token(str(job_filter), page[-1].seq) if more else "",
+            next_page_token="" if found.cursor is None else write_token(str(job_filter), found.cursor),
         )
 
     async def count_jobs(self, message: CountJobsRequest) -> CountJobsResponse:
         limit = check_count("limit", message.limit, most=MOST_COUNTED, default=MOST_COUNTED)
-        found = await self._finder.match(read_filter(message.filter), limit=limit + 1)
-        return CountJobsResponse(count=min(len(found), limit), capped=len(found) > limit)
+        found = await self._finder.search(read_filter(message.filter), limit=limit)
+        return CountJobsResponse(count=len(found.ids), capped=found.cursor is not None)
 
     async def explain_job(self, message: ExplainJobRequest) -> ExplainJobResponse:
         job = await self._jobs.get(parse_id("job_id", message.job_id))

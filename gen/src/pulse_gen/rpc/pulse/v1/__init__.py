@@ -565,12 +565,12 @@ class CountJobsResponse(betterproto2.Message):
 
     count: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
     """
-    How many match, at most `limit`.
+    How many were counted, at most `limit`.
     """
 
     capped: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    True if there are more than `count`.
+    True if there may be more: the limit was reached, or as many jobs looked at as ListJobs looks at in a call.
     """
 
 
@@ -1765,7 +1765,7 @@ class ListJobsResponse(betterproto2.Message):
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Where the next page begins; empty after the last one.
+    Where the next page begins; empty after the last one, and only then.
     """
 
 
@@ -3175,7 +3175,9 @@ class JobServiceStub(betterproto2_grpclib.ServiceStub):
         metadata: "MetadataLike | None" = None,
     ) -> "ListJobsResponse":
         """
-        ListJobs returns the jobs that match a filter, the latest submitted first, a page at a time, without payloads.
+        ListJobs returns the jobs that match a filter, the latest submitted first, a page at a time, without payloads. Where no index leads to
+        them (by topic, error, time, priority or payload), a call looks at a bounded number of jobs: then a page may be short, or
+        empty, although more follow.
         """
 
         return await self._unary_unary(
@@ -3930,7 +3932,9 @@ class JobServiceBase(betterproto2_grpclib.ServiceBase):
 
     async def list_jobs(self, message: "ListJobsRequest") -> "ListJobsResponse":
         """
-        ListJobs returns the jobs that match a filter, the latest submitted first, a page at a time, without payloads.
+        ListJobs returns the jobs that match a filter, the latest submitted first, a page at a time, without payloads. Where no index leads to
+        them (by topic, error, time, priority or payload), a call looks at a bounded number of jobs: then a page may be short, or
+        empty, although more follow.
         """
 
         raise grpclib.GRPCError(grpclib.const.Status.UNIMPLEMENTED)
