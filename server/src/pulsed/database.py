@@ -54,19 +54,30 @@ class Lane:
         self._name = name
         self._pool = pool
         self._timeout = timeout.total_seconds()
+        self._wanted = 0
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection. Waits for a free one within the timeout, then it's RESOURCE_EXHAUSTED."""
         with translated_errors():
-            try:
-                connection = await self._pool.acquire(timeout=self._timeout)
-            except TimeoutError:
-                raise ResourceExhausted(f"every database connection for {self._name} is busy; try again") from None
+            connection = await self._acquire()
             try:
                 yield connection
             finally:
+                self._wanted -= 1
                 await self._pool.release(connection, timeout=self._timeout)
+
+    async def _acquire(self) -> Connection:
+        self._wanted += 1
+        # The driver's timeout costs half as much as a small statement; who need not wait needs none.
+        has_to_wait = self._wanted > self._pool.get_max_size()
+        try:
+            return await self._pool.acquire(timeout=self._timeout if has_to_wait else None)
+        except BaseException as error:
+            self._wanted -= 1
+            if has_to_wait and isinstance(error, TimeoutError):
+                raise ResourceExhausted(f"every database connection for {self._name} is busy; try again") from None
+            raise
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
