@@ -210,6 +210,7 @@ def test_settings_come_from_the_environment(
     assert client.address == "queue.example.com:50051"
     assert client._connection.settings.authorization == "Basic YWRhOnMzY3JldA=="
     assert "YWRh" not in repr(client._connection.settings)
+    assert pulse.Pulse(user="")._connection.settings.authorization is None  # asked for: nobody
     assert pulse.Pulse("[::1]:7")._connection.settings.host == "::1"
     secret.chmod(0o644)
     with pytest.warns(UserWarning, match="chmod 600"):

@@ -192,6 +192,16 @@ async def test_schedule_is_declared_once_however_often_and_follows_its_code(clie
     assert len([each async for each in client.list_schedules(topic="report")]) == 2
 
 
+async def test_schedule_sends_bytes_as_they_are_and_says_what_they_are(client: pulse.Pulse) -> None:
+    text = b'{"n": 12345678901234567890, "n": 1.10}'
+    made = await client.create_schedule("report", text, pulse.Every(60), name="exact", content_type="application/json")
+    assert (made.payload, made.content_type) == (text, "application/json")
+    changed = await client.update_schedule(
+        made.id, "report", b"a,b", pulse.Every(60), name="exact", content_type="text/csv"
+    )
+    assert (changed.payload, changed.content_type) == (b"a,b", "text/csv")
+
+
 async def test_schedule_operations(client: pulse.Pulse) -> None:
     moment = datetime.now(UTC) + timedelta(days=1)
     schedule = await client.create_schedule("report", None, pulse.At(moment), name="once", misfire="skip")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import pulse
-from pulse._worker.transport import Transport
+from pulse._worker.transport import Transport, cancel
 
 Running = Callable[..., Any]
 UntilStatus = Callable[..., Any]
@@ -412,3 +412,24 @@ async def test_paused_dispatch_gives_a_worker_nothing_until_it_is_resumed(
         assert (await client.get_job(job_id)).attempts == 0
         await client.resume_dispatch()
         await until_status(client, job_id, "COMPLETED")
+
+
+async def test_a_drain_survives_a_stream_that_ends_at_the_same_moment() -> None:
+    """grpclib loses a cancellation that meets the end of a stream: a draining worker would connect again for ever."""
+    lost = asyncio.Event()
+
+    async def loses_the_first_cancellation() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                if lost.is_set():
+                    raise
+                lost.set()
+
+    task = asyncio.create_task(loses_the_first_cancellation())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await cancel(task)
+    assert lost.is_set()
+    assert task.cancelled()

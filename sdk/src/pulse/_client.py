@@ -64,6 +64,7 @@ class Pulse(ScheduleOperations, JobOperations, DispatchOperations, StatsOperatio
     ) -> None:
         """
         addr              host:port, or https://host:port for TLS; default localhost:50051
+        user, password    who it is; user="" for nobody, whatever the environment says
         tls, tls_ca       TLS by the system's authorities, or by the one in this file
         timeout, retries  how long a call may take, and how often a safe one is repeated within that
         concurrency       handlers that a worker runs at once

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from pulse._durations import Seconds, to_timedelta
-from pulse._enums import BackoffKind
+from pulse._enums import BackoffKind, parse_member
 from pulse._errors import InvalidArgument
 from pulse_gen.rpc.pulse import v1 as wire
 
@@ -168,7 +168,7 @@ def _write_backoff(value: Backoff) -> wire.Backoff:
     if not isinstance(value, Backoff):
         raise InvalidArgument(f"backoff: {value!r} is not a pulse.Backoff")
     return wire.Backoff(
-        kind=_KINDS[BackoffKind(value.kind)],
+        kind=_KINDS[parse_member(BackoffKind, "backoff.kind", value.kind)],
         base=None if value.base is None else to_timedelta("backoff.base", value.base),
         cap=None if value.cap is None else to_timedelta("backoff.cap", value.cap),
         jitter=value.jitter,

@@ -35,6 +35,7 @@ class ScheduleOperations(Submitting):
         name: str | None = None,
         misfire: MisfirePolicy | str | None = None,
         misfire_limit: int | None = None,
+        content_type: str | None = None,
         **options: Unpack[TaskOptions],
     ) -> ScheduleInfo:
         """Declare a schedule: create it, or bring the one of that name up to this definition.
@@ -42,7 +43,7 @@ class ScheduleOperations(Submitting):
         Safe to call at every start of a program. Without a name it gets one from the task and the arguments (and, for
         `At`, the moment), so that the same work is scheduled once however often its timing changes in the code.
         """
-        definition = self._define(task, args, timing, name, misfire, misfire_limit, options)
+        definition = self._define(task, args, timing, name, misfire, misfire_limit, content_type, options)
         schedule_id = named_id("schedule", definition.name)
         try:
             return await self._create(schedule_id, definition)
@@ -63,10 +64,11 @@ class ScheduleOperations(Submitting):
         schedule_id: str | None = None,
         misfire: MisfirePolicy | str | None = None,
         misfire_limit: int | None = None,
+        content_type: str | None = None,
         **options: Unpack[TaskOptions],
     ) -> ScheduleInfo:
-        """Create a schedule; AlreadyExists if the name is taken."""
-        definition = self._define(task, args, timing, name, misfire, misfire_limit, options)
+        """Create a schedule; AlreadyExists if the name is taken. `content_type` is for arguments given as bytes."""
+        definition = self._define(task, args, timing, name, misfire, misfire_limit, content_type, options)
         return await self._create(schedule_id or new_id(), definition)
 
     async def update_schedule(
@@ -79,10 +81,11 @@ class ScheduleOperations(Submitting):
         name: str,
         misfire: MisfirePolicy | str | None = None,
         misfire_limit: int | None = None,
+        content_type: str | None = None,
         **options: Unpack[TaskOptions],
     ) -> ScheduleInfo:
         """Replace the whole definition; the next occurrence is computed from now."""
-        definition = self._define(task, args, timing, name, misfire, misfire_limit, options)
+        definition = self._define(task, args, timing, name, misfire, misfire_limit, content_type, options)
         return await self._update(schedule_id, definition)
 
     async def get_schedule(self, schedule_id: str) -> ScheduleInfo:
@@ -173,16 +176,17 @@ class ScheduleOperations(Submitting):
         name: str | None,
         misfire: MisfirePolicy | str | None,
         misfire_limit: int | None,
+        content_type: str | None,
         options: TaskOptions,
     ) -> wire.ScheduleDefinition:
         check_names(options, TASK_OPTIONS)
         topic, known = self.find_task(task)
-        payload, content_type = encode_args(topic, known, args)
+        payload, usual_type = encode_args(topic, known, args)
         definition = wire.ScheduleDefinition(
             name=name or _default_name(topic, payload, timing),
             topic=topic,
             payload=payload,
-            content_type=content_type,
+            content_type=content_type or usual_type,
             options=write_options(merge_options(known.options if known else {}, options)),
             misfire_limit=misfire_limit or 0,
         )

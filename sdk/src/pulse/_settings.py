@@ -116,6 +116,8 @@ def _make_tls(tls: bool | ssl.SSLContext, ca: str | os.PathLike[str] | None) -> 
 
 
 def _make_authorization(user: str | None, password: str | None, env: Mapping[str, str]) -> str | None:
+    if user == "" and not password:
+        return None  # asked for: whatever the environment says, this client has no credentials
     if user is None:
         user = env.get("PULSE_USER") or None
     if password is None:

@@ -42,6 +42,7 @@ logger = logging.getLogger("pulse.worker")
 
 # What another try would not mend.
 _HOPELESS = (AuthError, InvalidArgument, ConfigurationError)
+_CANCEL_AGAIN = 0.5
 _STRAYS_A_PAGE = 1000
 
 
@@ -142,16 +143,14 @@ class Transport:
                     tasks.create_task(work) for work in (self._reporter.run(), self._heartbeats.run(), self._watch())
                 ]
                 await self._finished.wait()
-                for task in (self._stream, *others):
-                    task.cancel()
+                await cancel(self._stream, *others)
         finally:
             await self._connection.close()
 
     async def _close_stream(self) -> None:
         if self._stream.done():
             return
-        self._stream.cancel()
-        await asyncio.wait([self._stream])
+        await cancel(self._stream)
         if self._ready.done():
             await self._hand_back_strays()
 
@@ -253,6 +252,15 @@ class Transport:
             logger.debug("jobs that were lost on the way come back by lease: %s", error)
         if strays:
             logger.info("jobs that were lost on the way were handed back", extra={"jobs": strays})
+
+
+async def cancel(*tasks: "asyncio.Task[None]") -> None:
+    """End tasks for sure: a cancellation that meets the end of a stream is lost in grpclib, so it is repeated."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
