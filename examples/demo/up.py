@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 DEMO = Path(__file__).resolve().parent
@@ -105,14 +104,14 @@ def free_address(port: int) -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-def banner(env: Mapping[str, str], dashboard: str | None) -> str:
+def banner(env: Mapping[str, str]) -> str:
     """What runs where, and what to try next."""
     database = "a Postgres of yours (PULSE_DATABASE_URL)"
     if "PULSE_DATABASE_URL" not in os.environ:
         database = f"an embedded Postgres in {env['PULSE_DATA_DIR']}"
     rows = [f"  server      {env['PULSE_ADDR']}, on {database}"]
     rows += [f"  metrics     http://{env['PULSE_METRICS_ADDR']}/metrics"]
-    rows += [f"  dashboard   http://{dashboard}"] if dashboard else []
+    rows += [f"  dashboard   http://{env['PULSE_UI_ADDR']}"]
     rows += [f"  worker      {DEMO / 'worker.py'}", f"  producer    {DEMO / 'producer.py'}"]
     rows += ["", "Try this in another terminal, and watch the worker:", f"  cd {REPO}"]
     rows += [f"  export PULSE_ADDR={env['PULSE_ADDR']} PATH=$PWD/{BIN.relative_to(REPO)}:$PATH"]
@@ -128,6 +127,7 @@ async def run() -> None:
         "PULSE_ADDR": server_address,
         "PULSE_GRPC_ADDR": server_address,
         "PULSE_METRICS_ADDR": free_address(9464),
+        "PULSE_UI_ADDR": free_address(8080),
         "PULSE_DATA_DIR": os.environ.get("PULSE_DATA_DIR", str(REPO / ".nox" / "demo-data")),
         "PULSE_LOG_LEVEL": os.environ.get("PULSE_LOG_LEVEL", "warning"),
     }
@@ -138,16 +138,12 @@ async def run() -> None:
 
         server = await start("server", BIN / "pulsed")
         await until_listening(server, server_address)
-        programs = [server]
-        dashboard = None
-        if find_spec("pulse_ui.app"):
-            dashboard = env["PULSE_UI_ADDR"] = free_address(8080)
-            programs.append(await start("dashboard", BIN / "pulse-ui"))
-            await until_listening(programs[-1], dashboard)
-        print(banner(env, dashboard), flush=True)
-        programs.append(await start("worker", sys.executable, DEMO / "worker.py"))
-        programs.append(await start("producer", sys.executable, DEMO / "producer.py"))
-        await first_end(*programs)
+        dashboard = await start("dashboard", BIN / "pulse-ui")
+        await until_listening(dashboard, env["PULSE_UI_ADDR"])
+        print(banner(env), flush=True)
+        worker = await start("worker", sys.executable, DEMO / "worker.py")
+        producer = await start("producer", sys.executable, DEMO / "producer.py")
+        await first_end(server, dashboard, worker, producer)
 
 
 async def main() -> int:

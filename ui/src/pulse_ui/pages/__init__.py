@@ -1,0 +1,1 @@
+"""One module for each page: read the request, ask the SDK, show."""
