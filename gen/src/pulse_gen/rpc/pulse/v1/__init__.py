@@ -2555,7 +2555,7 @@ class SubmitOutcome(betterproto2.Message):
     SubmitOutcome is what became of one job of a StreamSubmitsRequest.
 
     Oneofs:
-        - outcome:
+        - outcome: Exactly one is set.
     """
 
     submitted: "SubmitJobResponse | None" = betterproto2.field(
