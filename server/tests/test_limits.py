@@ -10,7 +10,7 @@ from grpclib.exceptions import GRPCError
 from pulse_gen.codec import Codec
 from pulse_gen.rpc.grpc.health.v1 import HealthCheckRequest
 from pulse_gen.rpc.pulse.v1 import GetJobRequest, GetServerInfoRequest, JobSubmission, SubmitJobRequest
-from pulsed import transport
+from pulsed import http2
 from support.server import PATIENCE, Client, Server, running_server
 from support.wire import frame, raw_connection
 
@@ -108,18 +108,18 @@ async def until_a_connection_is_taken(port: int) -> None:
 
 async def test_a_peer_that_answers_no_ping_is_let_go(database_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = replace(
-        transport.KEEPALIVE,
+        http2.KEEPALIVE,
         _keepalive_time=0.05,
         _keepalive_timeout=0.05,
         _http2_min_sent_ping_interval_without_data=0.01,
     )
-    monkeypatch.setattr(transport, "KEEPALIVE", quick)
+    monkeypatch.setattr(http2, "KEEPALIVE", quick)
     async with running_server(database_dsn) as server, raw_connection(server.app.port) as raw:
         await raw.closed()
 
 
 def test_a_silent_peer_is_noticed_within_a_minute() -> None:
-    config = transport.KEEPALIVE
+    config = http2.KEEPALIVE
     assert config._keepalive_time is not None
     assert config._keepalive_time + config._keepalive_timeout <= 60
     assert config._keepalive_permit_without_calls

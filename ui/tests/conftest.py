@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import APIRequestContext, Browser, BrowserContext, Page, expect
 
 from support.postgres import Databases
 
@@ -102,6 +102,12 @@ def open_context(browser: Browser, dashboard: Dashboard, watch: Watch) -> Iterat
             return context
 
         yield open_context
+
+
+@pytest.fixture
+def visitor(open_context: OpenContext) -> APIRequestContext:
+    """Somebody without a browser, who keeps cookies and sends what the test says."""
+    return open_context().request
 
 
 @pytest.fixture

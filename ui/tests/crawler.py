@@ -1,5 +1,6 @@
 """Follows every link and sends every form that only asks."""
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -59,6 +60,8 @@ def crawl(request: APIRequestContext, start: str, most: int) -> Iterator[APIResp
         asking = [f"{form.action}?{urlencode(form.fields)}" for form in found.forms if form.method == "get"]
         for link in [*found.links, *asking]:
             address = urljoin(answer.url, link).partition("#")[0]
-            if urlsplit(address).netloc == host and address not in seen:
-                seen.add(address)
+            # A field that is left empty asks for nothing.
+            asked = re.sub(r"(?<=[?&])\w+=(&|$)", "", address).rstrip("?&")
+            if urlsplit(address).netloc == host and asked not in seen:
+                seen.add(asked)
                 waiting.append(address)

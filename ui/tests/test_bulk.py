@@ -1,7 +1,7 @@
 """Steps on many jobs: over a selection and over everything that matches, with the count and a question first."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIRequestContext, Page, expect
 
 from .conftest import OpenContext
 from .watch import Watch
@@ -139,8 +139,8 @@ def test_nothing_selected_is_nothing_done(world: World, open_context: OpenContex
     "query",
     ["action=explode&status=completed", "status=completed", "action=retry&status=completed", "action=delete&id=1"],
 )
-def test_a_question_that_makes_no_sense_is_refused(page: Page, query: str) -> None:
-    assert page.request.get(f"/jobs/bulk?{query}").status == 400
+def test_a_question_that_makes_no_sense_is_refused(visitor: APIRequestContext, query: str) -> None:
+    assert visitor.get(f"/jobs/bulk?{query}").status == 400
 
 
 def test_a_change_between_question_and_answer_is_respected(world: World, page: Page, topic: str) -> None:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIRequestContext, Page, expect
 
 from .conftest import OpenWorld
 from .world import World
@@ -44,12 +44,12 @@ def turn(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "status=pending&topic=many"], ids=["all", "some"])
-def test_to_the_end_while_more_are_submitted(world: World, page: Page, query: str) -> None:
+def test_to_the_end_while_more_are_submitted(world: World, visitor: APIRequestContext, query: str) -> None:
     wanted = {str(row["id"]) for row in world.rows("SELECT id FROM jobs WHERE topic = 'many'")}
     seen: list[str] = []
     path: str | None = f"/jobs?{query}"
     while path:
-        html = page.request.get(path).text()
+        html = visitor.get(path).text()
         seen += ids(html)
         path = link(html, "next")
         if len(seen) == 10 * PAGE:
@@ -71,12 +71,12 @@ def test_the_way_back_is_the_same(page: Page) -> None:
     expect(page.get_by_role("link", name="Previous")).to_have_count(0)
 
 
-def test_from_the_last_page_twenty_pages_can_be_gone_back(world: World, page: Page) -> None:
+def test_from_the_last_page_twenty_pages_can_be_gone_back(world: World, visitor: APIRequestContext) -> None:
     path = "/jobs?topic=many&min_priority=1"
     world.execute("UPDATE jobs SET priority = 1 WHERE seq % 2 = 0")
     pages = []
     while True:
-        html = page.request.get(path).text()
+        html = visitor.get(path).text()
         pages.append(ids(html))
         following = link(html, "next")
         if following is None:
@@ -85,5 +85,5 @@ def test_from_the_last_page_twenty_pages_can_be_gone_back(world: World, page: Pa
     for expected in pages[-2:-22:-1]:
         before = link(html, "prev")
         assert before is not None
-        html = page.request.get(before).text()
+        html = visitor.get(before).text()
         assert ids(html) == expected

@@ -3,6 +3,7 @@
 import http.client
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import trustme
 from anyio.from_thread import BlockingPortal
 
+from pulse_ui.__main__ import listen
 from pulse_ui.settings import Settings
 from support.program import running_pulsed
 
@@ -95,6 +97,15 @@ def test_it_serves_on_loopback_and_ends_when_told(portal: BlockingPortal) -> Non
     with portal.wrap_async_context_manager(running_dashboard(NOWHERE)) as dashboard:
         dashboard.process.send_signal(signal.SIGTERM)
         assert portal.call(dashboard.process.wait) == 0
+
+
+def test_the_end_of_an_answer_is_not_held_back() -> None:
+    with (
+        listen(Settings(addr="127.0.0.1:0")) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.fixture

@@ -11,15 +11,9 @@ from .world import World
 
 
 @pytest.fixture
-def request_context(page: Page) -> APIRequestContext:
-    """A client that sends what it is told to, with the cookies of a page."""
-    return page.request
-
-
-@pytest.fixture
-def pause_form(request_context: APIRequestContext) -> Form:
+def pause_form(visitor: APIRequestContext) -> Form:
     """The form that pauses everything, as it came with a page."""
-    page = request_context.get("/").text()
+    page = visitor.get("/").text()
     return next(form for form in read(page).forms if form.action == "/dispatch/pause")
 
 
@@ -28,9 +22,9 @@ def is_paused(world: World) -> bool:
     return bool(world.value("SELECT paused FROM dispatch_control WHERE scope = ''"))
 
 
-def test_a_form_of_our_own_is_accepted(world: World, request_context: APIRequestContext, pause_form: Form) -> None:
+def test_a_form_of_our_own_is_accepted(world: World, visitor: APIRequestContext, pause_form: Form) -> None:
     own = {"Origin": world.url, "Sec-Fetch-Site": "same-origin"}
-    answer = request_context.post("/dispatch/pause", form=dict(pause_form.fields), headers=own, max_redirects=0)
+    answer = visitor.post("/dispatch/pause", form=dict(pause_form.fields), headers=own, max_redirects=0)
     assert answer.status == 303
     assert is_paused(world)
     world.pulse.resume_dispatch()
@@ -47,16 +41,16 @@ def test_a_form_of_our_own_is_accepted(world: World, request_context: APIRequest
     ids=str,
 )
 def test_a_form_from_elsewhere_is_refused_even_with_a_right_token(
-    world: World, request_context: APIRequestContext, pause_form: Form, headers: dict[str, str]
+    world: World, visitor: APIRequestContext, pause_form: Form, headers: dict[str, str]
 ) -> None:
-    answer = request_context.post("/dispatch/pause", form=dict(pause_form.fields), headers=headers, max_redirects=0)
+    answer = visitor.post("/dispatch/pause", form=dict(pause_form.fields), headers=headers, max_redirects=0)
     assert answer.status == 403
     assert not is_paused(world)
 
 
 @pytest.mark.parametrize("change", ["missing", "empty", "wrong", "of somebody else"])
 def test_a_form_without_a_right_token_is_refused(
-    browser: Browser, world: World, request_context: APIRequestContext, pause_form: Form, change: str
+    browser: Browser, world: World, visitor: APIRequestContext, pause_form: Form, change: str
 ) -> None:
     fields: FormFields = dict(pause_form.fields)
     match change:
@@ -70,7 +64,7 @@ def test_a_form_without_a_right_token_is_refused(
             with browser.new_context(base_url=world.url) as somebody:
                 theirs = read(somebody.request.get("/").text()).forms
             fields["csrf"] = next(dict(form.fields)["csrf"] for form in theirs if form.action == "/dispatch/pause")
-    answer = request_context.post("/dispatch/pause", form=fields, max_redirects=0)
+    answer = visitor.post("/dispatch/pause", form=fields, max_redirects=0)
     assert answer.status == 403
     assert not is_paused(world)
 
@@ -89,8 +83,8 @@ def test_a_browser_that_another_site_sends_here_is_refused(browser: Browser, wor
     assert not is_paused(world)
 
 
-def test_a_foreign_name_that_points_here_is_refused(request_context: APIRequestContext) -> None:
-    answer = request_context.get("/", headers={"Host": "evil.example"})
+def test_a_foreign_name_that_points_here_is_refused(visitor: APIRequestContext) -> None:
+    answer = visitor.get("/", headers={"Host": "evil.example"})
     assert answer.status == 421
 
 
@@ -109,20 +103,20 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_every_answer_has_the_headers(request_context: APIRequestContext, kind: str) -> None:
+def test_every_answer_has_the_headers(visitor: APIRequestContext, kind: str) -> None:
     method, path, status = ANSWERS[kind]
     form: FormFields | None = {"reason": "x"} if method == "POST" else None
-    answer = request_context.fetch(path, method=method, form=form)
+    answer = visitor.fetch(path, method=method, form=form)
     assert answer.status == status
     check_headers(answer.headers)
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_files_have_the_headers_too_and_are_kept_by_browsers(request_context: APIRequestContext) -> None:
-    files = [link for link in read(request_context.get("/").text()).links if link.startswith("/static/")]
+def test_files_have_the_headers_too_and_are_kept_by_browsers(visitor: APIRequestContext) -> None:
+    files = [link for link in read(visitor.get("/").text()).links if link.startswith("/static/")]
     assert len(files) >= 3
     for file in files:
-        answer = request_context.get(file)
+        answer = visitor.get(file)
         assert answer.status == 200
         check_headers(answer.headers)
         assert "max-age=31536000" in answer.headers["cache-control"], file
@@ -152,9 +146,9 @@ def check_headers(headers: dict[str, str]) -> None:
     ids=["json", "huge", "not text", "too many fields", "multipart"],
 )
 def test_what_is_no_form_is_refused(
-    request_context: APIRequestContext, headers: dict[str, str], body: bytes, status: int
+    visitor: APIRequestContext, headers: dict[str, str], body: bytes, status: int
 ) -> None:
-    answer = request_context.post("/dispatch/pause", headers=headers, data=body)
+    answer = visitor.post("/dispatch/pause", headers=headers, data=body)
     assert answer.status == status
 
 

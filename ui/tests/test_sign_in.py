@@ -3,7 +3,7 @@
 import base64
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import APIRequestContext, BrowserContext, Page, expect
 
 from pulse_ui.app import ACTIONS, PAGES
 
@@ -124,9 +124,9 @@ def fill_in(path: str) -> str:
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/sign-in"])
 @pytest.mark.parametrize("live", [False, True], ids=["page", "live part"])
-def test_every_page_is_closed_without_a_user(page: Page, path: str, live: bool) -> None:
+def test_every_page_is_closed_without_a_user(visitor: APIRequestContext, path: str, live: bool) -> None:
     headers = {"HX-Request": "true"} if live else {}
-    answer = page.request.get(fill_in(path), headers=headers, max_redirects=0)
+    answer = visitor.get(fill_in(path), headers=headers, max_redirects=0)
     if live:
         assert (answer.status, answer.text()) == (401, "")
         assert answer.headers["hx-redirect"].startswith("/sign-in")
@@ -136,11 +136,11 @@ def test_every_page_is_closed_without_a_user(page: Page, path: str, live: bool) 
 
 
 @pytest.mark.parametrize("path", [path for path in ACTIONS if path not in ("/sign-in", "/sign-out")])
-def test_every_action_is_closed_without_a_user(page: Page, path: str) -> None:
-    forms = read(page.request.get("/sign-in").text()).forms
+def test_every_action_is_closed_without_a_user(visitor: APIRequestContext, path: str) -> None:
+    forms = read(visitor.get("/sign-in").text()).forms
     token = next(dict(form.fields)["csrf"] for form in forms if form.action == "/sign-in")
     fields: FormFields = {"csrf": token, "topic": "t", "action": "delete", "status": "completed", "priority": "1"}
-    answer = page.request.post(fill_in(path), form=fields, max_redirects=0)
+    answer = visitor.post(fill_in(path), form=fields, max_redirects=0)
     assert answer.status == 303
     assert answer.headers["location"].startswith("/sign-in")
 
@@ -156,8 +156,8 @@ def test_the_form_can_be_used_by_everybody(page: Page) -> None:
     keep_pictures(page, "sign-in")
 
 
-def test_health_needs_no_user(page: Page) -> None:
-    assert page.request.get("/healthz").ok
+def test_health_needs_no_user(visitor: APIRequestContext) -> None:
+    assert visitor.get("/healthz").ok
 
 
 @pytest.mark.parametrize("following", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:1"])

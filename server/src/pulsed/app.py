@@ -17,6 +17,7 @@ from pulsed.dispatcher import Dispatcher
 from pulsed.errors import RequestError, StartupError
 from pulsed.filters import JobFinder
 from pulsed.health import Health
+from pulsed.http2 import GrpcServer
 from pulsed.http_endpoints import serve_http
 from pulsed.identifiers import new_id
 from pulsed.jobs import Jobs
@@ -40,7 +41,7 @@ from pulsed.settings import Settings, parse_address
 from pulsed.stats import Stats
 from pulsed.tls import load_tls
 from pulsed.traffic import Traffic
-from pulsed.transport import GrpcServer, Guard, make_server, stop_server
+from pulsed.transport import Guard, make_server, stop_server
 
 logger = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -115,15 +116,20 @@ class Listener:
 
     async def _listen(self, failures: Failures) -> None:
         timeout = PROBE_TIMEOUT.total_seconds()
-        connection = await asyncpg.connect(self._dsn, timeout=timeout, command_timeout=timeout, server_settings=SESSION)
+        session = SESSION | {"application_name": "pulsed listener"}
+        connection = await asyncpg.connect(self._dsn, timeout=timeout, command_timeout=timeout, server_settings=session)
+        closed = asyncio.Event()
+        connection.add_termination_listener(lambda _: closed.set())
         try:
             await connection.add_listener(CHANNEL, self._hear)
             failures.succeeded()
             self.connected.set()
             self._hearing.reconnected()
             while True:
-                # A connection can be dead for hours without a word: ask it.
-                await asyncio.sleep(self._probe_interval)
+                # A connection can be dead for hours without a word: ask it. One that is closed says so here at once.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._probe_interval):
+                        await closed.wait()
                 await ScheduleQuerier(connection).database_now(now=None)
         finally:
             connection.terminate()

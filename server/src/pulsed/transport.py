@@ -9,41 +9,56 @@ import asyncio
 import logging
 import struct
 import time
-import weakref
 from collections.abc import Callable, Collection
 from contextlib import aclosing, suppress
-from typing import Any, Generic, Self, TypeVar, cast
+from datetime import timedelta
+from typing import Any, Generic, Self, TypeVar
 
 import grpclib.const
 import grpclib.server
-from grpclib.config import Configuration
 from grpclib.const import Handler, Status
 from grpclib.events import RecvRequest, listen
 from grpclib.exceptions import GRPCError, StreamTerminatedError
-from grpclib.protocol import H2Protocol
+from grpclib.protocol import Stream
 
 from pulse_gen.codec import Codec, CodecError
 from pulsed.auth import Authenticator, current_user
 from pulsed.errors import STATUSES, InvalidArgument, RequestError, ResourceExhausted, Unavailable
+from pulsed.http2 import GrpcServer, call_deadline
 from pulsed.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 PREFIX = struct.Struct(">?I")
 HEALTH = "/grpc.health.v1.Health/"
+# Messages up to this size are read at once, longer ones in pieces of it that are accounted for.
+PIECE_BYTES = 1 << 16
+# How many messages of the greatest length may be on their way, and for how long.
+MESSAGES_ARRIVING = 16
+LONGEST_ARRIVAL = timedelta(minutes=1)
 
-# A worker that vanished without a word is noticed by an unanswered ping within a minute. grpclib spells its knobs with
-# an underscore.
-KEEPALIVE = Configuration(
-    _keepalive_time=30.0,
-    _keepalive_timeout=20.0,
-    _keepalive_permit_without_calls=True,
-    _http2_max_pings_without_data=0,
-    _http2_min_sent_ping_interval_without_data=10.0,
-)
+# An error travels in a header, and clients take no more than a few kilobytes of those.
+LONGEST_ERROR = 600
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+
+
+class Room:
+    """The memory that messages may take while they arrive, over all calls."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+
+    def take(self, size: int) -> None:
+        """Takes some of it."""
+        if size > self._free:
+            raise ResourceExhausted("too much is being received at once; try again, or with less")
+        self._free -= size
+
+    def give_back(self, size: int) -> None:
+        """Returns what was taken."""
+        self._free += size
 
 
 class BoundedStream(Generic[Request, Response]):
@@ -55,12 +70,14 @@ class BoundedStream(Generic[Request, Response]):
         request_type: type[Request],
         codec: Codec,
         max_bytes: int,
+        room: Room,
         turn: "Turn",
     ) -> None:
         self._stream = stream
         self._request_type = request_type
         self._codec = codec
         self._max_bytes = max_bytes
+        self._room = room
         self._turn = turn
         self.send_message = stream.send_message
 
@@ -99,7 +116,7 @@ class BoundedStream(Generic[Request, Response]):
                     f"the message states {length} bytes, at most {self._max_bytes} are allowed"
                     " (PULSE_MAX_MESSAGE_BYTES)"
                 )
-            data = await wire.recv_data(length)
+            data = await (wire.recv_data(length) if length <= PIECE_BYTES else self._recv_pieces(wire, length))
         except AssertionError:
             # How grpclib says that the stream ended early.
             raise InvalidArgument("request", "is truncated") from None
@@ -110,6 +127,23 @@ class BoundedStream(Generic[Request, Response]):
         except CodecError as error:
             raise InvalidArgument("request", str(error)) from None
         return request
+
+    async def _recv_pieces(self, wire: Stream, length: int) -> bytes:
+        """A long message: as much of it as has arrived takes room, for a while."""
+        pieces = []
+        taken = 0
+        try:
+            async with asyncio.timeout(LONGEST_ARRIVAL.total_seconds()):
+                while taken < length:
+                    size = min(PIECE_BYTES, length - taken)
+                    self._room.take(size)
+                    taken += size
+                    pieces.append(await wire.recv_data(size))
+        except TimeoutError:
+            raise ResourceExhausted(f"the message did not arrive within {LONGEST_ARRIVAL}") from None
+        finally:
+            self._room.give_back(taken)
+        return b"".join(pieces)
 
 
 class Turn:
@@ -144,6 +178,7 @@ class Guard:
     def __init__(self, codec: Codec, max_bytes: int, metrics: Metrics) -> None:
         self._codec = codec
         self._max_bytes = max_bytes
+        self._room = Room(MESSAGES_ARRIVING * max_bytes)
         self._metrics = metrics
         self._in_progress = 0
         self._idle = asyncio.Event()
@@ -162,20 +197,24 @@ class Guard:
             turn = Turn(self, name, counted=counted)
             status = Status.OK
             try:
-                if not has_many:
-                    turn.begin()
-                await handler.func(BoundedStream(stream, handler.request_type, self._codec, self._max_bytes, turn))
+                async with asyncio.timeout_at(call_deadline.get()) as deadline:
+                    if not has_many:
+                        turn.begin()
+                    await handler.func(self._bound(stream, handler, turn))
             except (asyncio.CancelledError, StreamTerminatedError):
                 status = Status.CANCELLED
                 raise
             except Exception as error:
-                failure = write_error(name, error)
+                failure = write_error(name, error) if not deadline.expired() else GRPCError(Status.DEADLINE_EXCEEDED)
                 status = failure.status
                 raise failure from None
             finally:
                 turn.end(status)
 
         return handler._replace(func=call)
+
+    def _bound(self, stream: Any, handler: Handler, turn: Turn) -> BoundedStream[Any, Any]:
+        return BoundedStream(stream, handler.request_type, self._codec, self._max_bytes, self._room, turn)
 
     def entered(self, counted: bool) -> None:
         """A request is under way."""
@@ -200,7 +239,8 @@ def write_error(method: str, error: Exception) -> GRPCError:
     if isinstance(error, GRPCError):
         return error
     if isinstance(error, RequestError):
-        return GRPCError(STATUSES[type(error)], str(error))
+        text = str(error)
+        return GRPCError(STATUSES[type(error)], text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}...")
     logger.error("call failed", extra={"method": method}, exc_info=error)
     return GRPCError(Status.INTERNAL, "the server failed; its log says why")
 
@@ -223,53 +263,6 @@ async def send_stream(handler: Callable[[Any], Any], stream: Any, request: Any) 
     async with aclosing(handler(request)) as responses:
         async for response in responses:
             await stream.send_message(response)
-
-
-class GrpcServer(grpclib.server.Server):
-    """grpclib's server with a bound on connections and a stop that lets calls finish."""
-
-    def __init__(self, services: Collection[Any], codec: Codec, max_connections: int) -> None:
-        super().__init__(services, codec=codec, config=KEEPALIVE)
-        self._max_connections = max_connections
-        self._protocols: weakref.WeakSet[H2Protocol] = weakref.WeakSet()
-
-    def _protocol_factory(self) -> H2Protocol:
-        protocol = super()._protocol_factory()
-        open_handlers = sum(not handler.closing for handler in self._handlers)
-        if open_handlers > self._max_connections:
-            return Refusal(protocol)
-        self._protocols.add(protocol)
-        return protocol
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        # uvloop's server has the sockets of asyncio's without being one.
-        port: int = cast(asyncio.Server, self._server).sockets[0].getsockname()[1]
-        return port
-
-    def stop_accepting(self) -> None:
-        """Refuses new connections; calls in progress go on."""
-        if self._server is not None:
-            self._server.close()
-
-    def hang_up(self) -> None:
-        """Closes what connections are left: from Python 3.12 on, asyncio waits for them, and clients keep theirs."""
-        for protocol in list(self._protocols):
-            if hasattr(protocol, "processor"):  # it has none before a TLS handshake is through
-                protocol.processor.close("the server stopped")
-
-
-class Refusal(H2Protocol):
-    """A connection too many: closed as soon as it is made."""
-
-    def __init__(self, refused: H2Protocol) -> None:
-        super().__init__(refused.handler, refused.config, refused.h2_config)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        logger.warning("connection refused: PULSE_MAX_CONNECTIONS is reached")
-        self.processor.close("too many connections")
 
 
 def make_server(

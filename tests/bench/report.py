@@ -1,0 +1,68 @@
+"""Writes the figures of docs/benchmarks/*.json into the tables of docs/benchmarks.md: `python -m bench.report`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "benchmarks.md"
+
+
+def own_table() -> str:
+    """What loadgen measured."""
+    saved = json.loads((DOCS / "benchmarks" / "loadgen.json").read_text())
+    conditions = ", ".join(f"{name} {value}" for name, value in saved["conditions"].items())
+    lines = [conditions, "", "| what | figures |", "| --- | --- |"]
+    for group, measured in saved["figures"].items():
+        for name, figures in measured.items():
+            shown = ", ".join(f"{write(value)} {unit}" for unit, value in figures.items())
+            lines.append(f"| {group}: {name} | {shown} |")
+    return "\n".join(lines)
+
+
+def peers_table() -> str:
+    """What the harness measured, and pulse's ratio to the fastest Python peer in the same run."""
+    saved = json.loads((DOCS / "benchmarks" / "peers.json").read_text())
+    columns = {
+        "one by one /s": ("w1", "enqueue_one_per_s"),
+        "in bulk /s": ("w1", "enqueue_bulk_per_s"),
+        "one worker drains /s": ("w1", "per_s"),
+        "p50 ms": ("w2", "p50_ms"),
+        "p99 ms": ("w2", "p99_ms"),
+        "500k waiting /s": ("w3", "per_s"),
+    }
+    lines = [f"| | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
+
+    def row(name: str, values: list[str]) -> None:
+        lines.append(f"| {name} | {' | '.join(values)} |")
+
+    def figure(peer: dict[str, Any], place: tuple[str, str]) -> float:
+        return float(peer[place[0]][place[1]])
+
+    for name, peer in saved["peers"].items():
+        row(name, [write(figure(peer, place)) for place in columns.values()])
+    peers = saved["peers"]
+    for other in ("pgqueuer", "graphile-worker"):
+        ratios = [figure(peers["pulse"], place) / figure(peers[other], place) for place in columns.values()]
+        row(f"pulse / {other}", [f"{ratio:.2f}" for ratio in ratios])
+    return "\n".join(lines)
+
+
+def write(value: float) -> str:
+    """With as many digits as mean something."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
+
+
+def main() -> None:
+    """Rewrite the page."""
+    text = PAGE.read_text()
+    for name, table in (("loadgen", own_table()), ("peers", peers_table())):
+        marked = re.compile(rf"(?<=<!-- {name} -->\n).*(?=<!-- end of {name} -->)", re.DOTALL)
+        assert marked.search(text), f"{PAGE} has no place for {name}"
+        text = marked.sub(lambda _, table=table: table + "\n", text)
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

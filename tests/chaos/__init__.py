@@ -1,0 +1,1 @@
+"""Faults, and what must hold after them: see docs/reliability.md."""
