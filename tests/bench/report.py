@@ -58,9 +58,10 @@ def main() -> None:
     """Rewrite the page."""
     text = PAGE.read_text()
     for name, table in (("loadgen", own_table()), ("peers", peers_table())):
-        marked = re.compile(rf"(?<=<!-- {name} -->\n).*(?=<!-- end of {name} -->)", re.DOTALL)
-        assert marked.search(text), f"{PAGE} has no place for {name}"
-        text = marked.sub(lambda _, table=table: table + "\n", text)
+        marked = re.compile(rf"(<!-- {name} -->\n).*(<!-- end of {name} -->)", re.DOTALL)
+        before, after = marked.search(text), f"{table}\n"
+        assert before is not None, f"{PAGE} has no place for {name}"
+        text = text[: before.end(1)] + after + text[before.start(2) :]
     PAGE.write_text(text)
 
 
