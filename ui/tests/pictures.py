@@ -4,30 +4,36 @@ PYTHONPATH=tests python -m ui.tests.pictures        writes docs/images/dashboard
 """
 
 from pathlib import Path
+from typing import Literal
 
 from anyio.from_thread import start_blocking_portal
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, ViewportSize
 
 from support.postgres import Databases
 
 from . import shop
 from .chromium import running_chromium
 from .places import path_of
+from .screens import PHONE
 from .world import World, running_world
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-SIZE = {"width": 1280, "height": 800}
+LAPTOP = ViewportSize(width=1280, height=800)
+# The page, its screen and its colours, by the name of the picture.
+PICTURES: dict[str, tuple[str, ViewportSize, Literal["light", "dark"]]] = {
+    "overview": ("overview", LAPTOP, "light"),
+    "overview-dark": ("overview", LAPTOP, "dark"),
+    "jobs": ("jobs", LAPTOP, "light"),
+    "job": ("dead job", LAPTOP, "light"),
+    "phone": ("overview", PHONE, "light"),
+}
 
 
 def take(browser: Browser, world: World) -> None:
-    """Each as a reader of the docs would see it on a laptop."""
-    for name, place, colours in (
-        ("overview-light", "overview", "light"),
-        ("overview-dark", "overview", "dark"),
-        ("jobs", "jobs", "light"),
-        ("job", "dead job", "light"),
-    ):
-        page = browser.new_page(base_url=world.url, viewport=SIZE, color_scheme=colours)  # type: ignore[arg-type]
+    """Each as a reader of the docs would see it."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for name, (place, screen, colours) in PICTURES.items():
+        page = browser.new_page(base_url=world.url, viewport=screen, color_scheme=colours)
         page.goto(path_of(place, world))
         page.screenshot(path=IMAGES / f"dashboard-{name}.png")
         page.close()
@@ -35,7 +41,6 @@ def take(browser: Browser, world: World) -> None:
 
 def main() -> None:
     """Everything from nothing."""
-    IMAGES.mkdir(parents=True, exist_ok=True)
     with (
         start_blocking_portal() as portal,
         Databases().running() as databases,

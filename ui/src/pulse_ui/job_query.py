@@ -35,6 +35,19 @@ def _read_status(text: str) -> JobStatus:
         raise ValueError(f"{text!r} is none of {', '.join(JobStatus).lower()}") from None
 
 
+def _text_up_to(longest: int) -> Callable[[str], str]:
+    """Reads texts of so many bytes: the server's rules, told by the field's own name."""
+
+    def read(text: str) -> str:
+        if "\0" in text:
+            raise ValueError("contains a NUL character")
+        if len(text.encode()) > longest:
+            raise ValueError(f"is longer than {longest} bytes")
+        return text
+
+    return read
+
+
 def read_id(text: str) -> str:
     """The uuid of a job, worker or schedule, as the server writes it."""
     try:
@@ -80,10 +93,10 @@ def _read_json(text: str) -> Any:
 
 FIELDS = (
     Field("status", "status", "Status", _read_status, several=True),
-    Field("topic", "topic", "Topic", str, several=True),
+    Field("topic", "topic", "Topic", _text_up_to(255), several=True),
     Field("id", "job_ids", "Job id", read_id, "uuid", several=True),
-    Field("tag", "tags", "Tag", str, several=True),
-    Field("error", "error_contains", "Error contains", str, "text, in any case"),
+    Field("tag", "tags", "Tag", _text_up_to(100), several=True),
+    Field("error", "error_contains", "Error contains", _text_up_to(1000), "text, in any case"),
     Field("payload", "payload_contains", "Payload contains", _read_json, '{"customer": "ada"}'),
     Field("worker", "worker_id", "Held by worker", read_id, "uuid"),
     Field("schedule", "schedule_id", "Made by schedule", read_id, "uuid"),
