@@ -57,6 +57,17 @@ def block(*headers: tuple[bytes, bytes]) -> bytes:
     return hpack.Encoder().encode(never_indexed, huffman=False)
 
 
+def headers_frames(stream: int, data: bytes, *, flags: int = 0, size: int = 16_000) -> list[bytes]:
+    """A block of headers in frames of at most a size."""
+    parts = [data[start : start + size] for start in range(0, len(data), size)]
+    kinds = [HEADERS, *[CONTINUATION] * (len(parts) - 1)]
+    last = len(parts) - 1
+    return [
+        frame(kind, (0 if index else flags) | (END_HEADERS if index == last else 0), stream, part)
+        for index, (kind, part) in enumerate(zip(kinds, parts, strict=True))
+    ]
+
+
 class Frame(NamedTuple):
     """A frame from the server."""
 
@@ -98,7 +109,7 @@ class Peer:
     def open(self, path: str = INFO, **changed: str | bytes | None) -> int:
         """Sends the headers of a call and leaves it open."""
         stream = self.next_stream()
-        self.send(frame(HEADERS, END_HEADERS, stream, block(*fields(path, **changed))))
+        self.send(*headers_frames(stream, block(*fields(path, **changed))))
         return stream
 
     async def call(self, path: str = INFO, body: bytes | None = None, **changed: str | bytes | None) -> int:

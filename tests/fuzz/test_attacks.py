@@ -33,6 +33,7 @@ from fuzz.peer import (
     block,
     fields,
     frame,
+    headers_frames,
     message,
     peer,
     silent_peer,
@@ -66,14 +67,6 @@ def in_call(make: Callable[[int], list[bytes]], path: str = SUBMIT) -> Attack:
     return lambda peer: make(peer.open(path))
 
 
-def headers_in_parts(stream: int, data: bytes, parts: int) -> list[bytes]:
-    size = -(-len(data) // parts)
-    cut = [data[start : start + size] for start in range(0, len(data), size)]
-    middle = [frame(CONTINUATION, 0, stream, part) for part in cut[1:-1]]
-    last = frame(CONTINUATION, END_HEADERS, stream, cut[-1])
-    return [frame(HEADERS, END_STREAM, stream, cut[0]), *middle, last]
-
-
 # The connection goes on: the next call on it is answered.
 HARMLESS: dict[str, Attack] = {
     "frames of unknown types": lambda _: [frame(kind, 0xFF, 0, b"?" * kind) for kind in range(0xB, 0xFF, 17)],
@@ -94,7 +87,9 @@ HARMLESS: dict[str, Attack] = {
     "trailers of a request": in_call(
         lambda stream: [frame(HEADERS, END_HEADERS | END_STREAM, stream, block((b"x", b"y")))]
     ),
-    "headers in fifty parts": lambda peer: headers_in_parts(peer.next_stream(), GOOD, 50),
+    "headers in fifty parts": lambda peer: headers_frames(
+        peer.next_stream(), GOOD, flags=END_STREAM, size=-(-len(GOOD) // 50)
+    ),
     "headers with priority and padding": lambda peer: [
         frame(
             HEADERS,
@@ -144,7 +139,7 @@ FATAL: dict[str, Attack] = {
     "a bomb of headers": lambda _: [
         frame(HEADERS, END_HEADERS, 1, hpack.Encoder().encode([(b"a", b"x" * 4000)]) + b"\xbe" * 10_000)
     ],
-    "a list of headers beyond its limit": lambda _: headers_in_parts(1, block(*fields(), (b"x", b"a" * 300_000)), 60),
+    "a list of headers beyond its limit": lambda _: headers_frames(1, block(*fields(), (b"x", b"a" * 300_000))),
     "a length that is none": lambda _: [frame(HEADERS, END_HEADERS, 1, block(*fields(content_length="-1")))],
     "more than was promised": lambda _: [
         frame(HEADERS, END_HEADERS, 1, block(*fields(content_length="4"))),
