@@ -27,10 +27,13 @@ FAST = {"fsync": "off"}
 # A pulsed of one screen. "outlive" takes away what makes Postgres end with its parent, as on a
 # system that has no such thing.
 OWNER = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 import asyncpg, uvloop
 from pulsed import embedded
+
+# A shell starts what runs in its background deaf to Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main(data_dir, *flags):
     if "outlive" in flags:

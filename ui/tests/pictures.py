@@ -14,18 +14,16 @@ from support.postgres import Databases
 from . import shop
 from .chromium import running_chromium
 from .places import path_of
-from .screens import PHONE
 from .world import World, running_world
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 LAPTOP = ViewportSize(width=1280, height=800)
 # The page, its screen and its colours, by the name of the picture.
 PICTURES: dict[str, tuple[str, ViewportSize, Literal["light", "dark"]]] = {
-    "overview": ("overview", LAPTOP, "light"),
+    "overview-light": ("overview", LAPTOP, "light"),
     "overview-dark": ("overview", LAPTOP, "dark"),
     "jobs": ("jobs", LAPTOP, "light"),
     "job": ("dead job", LAPTOP, "light"),
-    "phone": ("overview", PHONE, "light"),
 }
 
 
