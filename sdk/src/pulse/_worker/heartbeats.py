@@ -56,6 +56,8 @@ class Heartbeats:
             # Without a beat in time another worker may have it: two must not run it.
             if expired := self._held.take_expired(self._loop.time()):
                 self._stop(expired, Stop.LEASE_LOST)
+                # Jobs that the server gave us meanwhile are others' by the time they get here: hang up on them.
+                await self._connection.close()
 
     async def beat(self, timeout: float) -> None:
         """One call for all; stops what is lost or canceled."""
