@@ -25,6 +25,8 @@ class Presence:
         self._dispatcher = dispatcher
         self._server_id = server_id
         self._vouched: set[uuid.UUID] = set()
+        # One at a time: an older word must not be written over a newer one.
+        self._writing = asyncio.Lock()
         self.changed = asyncio.Event()
 
     async def run_soon(self) -> None:
@@ -34,6 +36,10 @@ class Presence:
 
     async def run_once(self) -> None:
         """Vouches for all workers, and takes back the word for those that left."""
+        async with self._writing:
+            await self._write()
+
+    async def _write(self) -> None:
         workers = list(self._dispatcher.workers.values())
         present = {worker.worker_id for worker in workers}
         gone = self._vouched - present
