@@ -118,8 +118,9 @@ async def test_answers_are_lost_under_load(storm: Storm, cluster: Cluster, place
 async def test_a_thousand_workers_reconnect_at_once(storm: Storm, database_dsn: str) -> None:
     """The server comes back and all of them are there in the same moment. One that holds jobs keeps them."""
     # Those of the crowd hold one job for a moment, and do not beat.
-    settings = {"PULSE_STATEMENT_TIMEOUT": "30s", "PULSE_TOPIC_LEASES": "crowd=60s"}
-    async with running_system(storm, database_dsn, workers=1, **settings) as system:
+    async with running_system(
+        storm, database_dsn, workers=1, PULSE_STATEMENT_TIMEOUT="30s", PULSE_TOPIC_LEASES="crowd=60s"
+    ) as system:
         async with system.client() as client:
             await system.submit(client, 40, seconds=2 * LEASE.total_seconds())
 
