@@ -232,8 +232,8 @@ def cli(session: nox.Session) -> None:
 @nox.session
 def ui(session: nox.Session) -> None:
     """The dashboard in a real browser, against a server. Chromium is installed where it is missing."""
-    if shutil.which("chromium") is None:
-        apt_install(session, "chromium")
+    if not any(map(shutil.which, ("chromium-headless-shell", "chromium"))):
+        apt_install(session, "chromium-headless-shell")
     install(session, "gen[db]", "server[embedded]", "sdk", "ui", tools=(*TESTING, BROWSER))
     run_pytest(session, "ui/tests")
 
