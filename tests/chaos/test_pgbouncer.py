@@ -2,6 +2,7 @@
 
 import shutil
 
+import asyncpg
 import pytest
 
 from chaos.postgres import Cluster
@@ -32,8 +33,10 @@ async def test_servers_work_through_pgbouncer_in_transaction_mode(storm: Storm, 
     bouncer = Program(storm.directory, "pgbouncer", "pgbouncer", "-u", "nobody", str(configuration), ready="process up")
     await bouncer.start()
     try:
+        dsn = f"postgresql://postgres@127.0.0.1:{port}/pulse"
+        await _leave_a_statement_behind(dsn)
         settings = {
-            "PULSE_DATABASE_URL": f"postgresql://postgres@127.0.0.1:{port}/pulse",
+            "PULSE_DATABASE_URL": dsn,
             "PULSE_LISTEN_URL": cluster.dsn,
             "PULSE_PREPARED_STATEMENTS": "false",
         }
@@ -47,3 +50,10 @@ async def test_servers_work_through_pgbouncer_in_transaction_mode(storm: Storm, 
             await system.judge()
     finally:
         await bouncer.kill()
+
+
+async def _leave_a_statement_behind(dsn: str) -> None:
+    """The first name that our driver would take is taken, on the connection that the first server is given."""
+    neighbour = await asyncpg.connect(dsn, statement_cache_size=0)
+    await neighbour.execute('PREPARE "__asyncpg_stmt_1__" AS SELECT 1')
+    await neighbour.close()

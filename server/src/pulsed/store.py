@@ -64,7 +64,8 @@ async def open_store(settings: Settings, *, prepare: bool = True) -> AsyncIterat
 async def connected(dsn: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """One connection; a database that can't be reached or used is a StartupError, told without the DSN's password."""
     try:
-        connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT)
+        # Named statements don't pass pgbouncer, and nothing here is run twice.
+        connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT, statement_cache_size=0)
     except DATABASE_ERRORS as error:
         raise StartupError(f"PULSE_DATABASE_URL: can't connect: {_first_line(error)}") from None
     except ValueError:
