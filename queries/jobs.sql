@@ -1,30 +1,46 @@
 -- Jobs as producers and operators see them: submit, look up, cancel, retry, delete, re-prioritise, prune.
 
 -- name: JobInsert :many
--- Stores jobs in the order of the arrays and answers with the ids that were NOT stored, because the id or the unique key is
--- taken: usually nothing. An array after @payloads may be empty if every job has the default: JSON, priority 0, five attempts, now.
--- What few jobs set travels in one jsonb for each job, NULL if it has none of it:
+-- Stores jobs in the order of the arrays. Answers with those that were NOT stored, because the id or the unique key is taken, and with
+-- those that were started: usually neither, or the one that came alone. An array after @payloads may be empty if every job has the
+-- default: JSON, priority 0, five attempts, now, no worker. What few jobs set travels in one jsonb for each job, NULL if it has none of it:
 -- {backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata,
 --  schedule_id, scheduled_for}, durations in seconds.
--- nullable elements: run_ats, delays, extras
+--
+-- A job with a worker is due and has a free slot kept for it there: it begins RUNNING, with the granted lease, unless anything waits in
+-- @topics_ahead. That would have been claimed first, so then the job waits as well, and the claim decides.
+-- nullable elements: run_ats, delays, extras, worker_ids, granted_leases
+-- nullable: started_at
 WITH submission AS (
   SELECT unnest(@ids::uuid[]) AS id, unnest(@topics::text[]) AS topic, unnest(@payloads::bytea[]) AS payload,
     unnest(@content_types::text[]) AS content_type, unnest(@priorities::integer[]) AS priority,
     unnest(@max_attempts::integer[]) AS max_attempts, unnest(@run_ats::timestamptz[]) AS run_at,
-    unnest(@delays::interval[]) AS delay, unnest(@extras::jsonb[]) AS extra
+    unnest(@delays::interval[]) AS delay, unnest(@extras::jsonb[]) AS extra,
+    unnest(@worker_ids::uuid[]) AS worker_id, unnest(@granted_leases::interval[]) AS granted_lease
 ), due AS (
   SELECT submission.*, coalesce(sqlc.narg('now')::timestamptz, now()) AS submitted_at,
     greatest(submission.run_at, coalesce(sqlc.narg('now')::timestamptz, now()) + coalesce(submission.delay, interval '0'))
-      AS next_run_at
+      AS next_run_at,
+    submission.worker_id IS NOT NULL AND NOT EXISTS (
+      SELECT FROM (SELECT unnest(@topics_ahead::text[]) AS topic) AS subscription
+      WHERE EXISTS (SELECT FROM jobs AS waiting WHERE waiting.ready AND waiting.topic = subscription.topic)
+    ) AS starts
   FROM submission
 ), stored AS (
   INSERT INTO jobs (
-    id, topic, payload, content_type, priority, max_attempts, status, submitted_at, next_run_at, ready,
+    id, topic, payload, content_type, priority, max_attempts, submitted_at, next_run_at,
+    status, ready, attempts, worker_id, started_at, lease_until,
     backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease,
     unique_key, unique_held, unique_until, tags, metadata, schedule_id, scheduled_for
   )
   SELECT due.id, due.topic, due.payload, coalesce(due.content_type, 'application/json'), coalesce(due.priority, 0),
-    coalesce(due.max_attempts, 5), 'PENDING', due.submitted_at, due.next_run_at, due.next_run_at <= due.submitted_at,
+    coalesce(due.max_attempts, 5), due.submitted_at, due.next_run_at,
+    CASE WHEN due.starts THEN 'RUNNING' ELSE 'PENDING' END::job_status,
+    NOT due.starts AND due.next_run_at <= due.submitted_at,
+    CASE WHEN due.starts THEN 1 ELSE 0 END,
+    CASE WHEN due.starts THEN due.worker_id END,
+    CASE WHEN due.starts THEN due.submitted_at END,
+    CASE WHEN due.starts THEN due.submitted_at + due.granted_lease END,
     (due.extra ->> 'backoff_kind')::backoff_kind,
     (due.extra ->> 'backoff_base')::double precision * interval '1 second',
     (due.extra ->> 'backoff_cap')::double precision * interval '1 second',
@@ -40,11 +56,12 @@ WITH submission AS (
     to_timestamp((due.extra ->> 'scheduled_for')::double precision)
   FROM due
   ON CONFLICT DO NOTHING
-  RETURNING jobs.id
+  RETURNING jobs.id, jobs.started_at
 )
-SELECT submission.id::uuid AS id
+SELECT submission.id::uuid AS id, stored.started_at AS started_at
 FROM submission
-WHERE NOT EXISTS (SELECT FROM stored WHERE stored.id = submission.id);
+LEFT JOIN stored ON stored.id = submission.id
+WHERE stored.id IS NULL OR stored.started_at IS NOT NULL;
 
 -- name: JobFindTaken :many
 -- The jobs that kept submissions out: by id, or by the unique key that they hold. Served by the primary key and jobs_unique_key.

@@ -181,9 +181,11 @@ async def test_no_hot_statement_scans_the_table(deep_dsns: dict[str, str], plan_
         "probe": (dispatch.DISPATCH_PROBE, "text[], timestamptz", f"{ALL_TOPICS}, NULL"),
         "insert": (
             jobs.JOB_INSERT,
-            "uuid[], text[], bytea[], text[], int[], int[], timestamptz[], interval[], jsonb[], timestamptz",
+            "uuid[], text[], bytea[], text[], int[], int[], timestamptz[], interval[], jsonb[], uuid[], interval[],"
+            " timestamptz, text[]",
             f"{fresh}, {texts}, array_fill('x'::bytea, ARRAY[{BATCH}]), {texts}, {attempts}, {attempts},"
-            f" array_fill(NULL::timestamptz, ARRAY[{BATCH}]), {nothing}, array_fill(NULL::jsonb, ARRAY[{BATCH}]), NULL",
+            f" array_fill(NULL::timestamptz, ARRAY[{BATCH}]), {nothing}, array_fill(NULL::jsonb, ARRAY[{BATCH}]),"
+            f" {workers}, array_fill(interval '30 s', ARRAY[{BATCH}]), NULL, {ALL_TOPICS}",
         ),
         "prune": (jobs.JOB_PRUNE, "job_status, timestamptz, interval, int", f"'COMPLETED', NULL, '0 s', {BATCH}"),
         "cancel": (jobs.JOB_CANCEL, "timestamptz, uuid[]", f"NULL, {ids}"),

@@ -30,16 +30,17 @@ from hypothesis.stateful import (
 from pulse_gen.db.dispatch import AsyncQuerier
 from pulse_gen.db.models import JobStatus
 from pulse_gen.rpc.pulse.v1 import JobOptions, JobSubmission, Unique
-from pulsed.database import open_database
-from pulsed.dispatcher import Dispatcher
+from pulsed.database import Database, open_database
+from pulsed.dispatcher import Dispatcher, Place
+from pulsed.errors import AlreadyExists
 from pulsed.identifiers import new_id
-from pulsed.jobs import Jobs
+from pulsed.jobs import Jobs, Submitted, store_jobs
 from pulsed.metrics import Metrics
 from pulsed.notifications import Notifier
 from pulsed.pause import EVERYTHING, PauseGate
 from pulsed.reports import Attempt, Completion, Failure, Report, Reports, Snooze
 from pulsed.settings import load_settings
-from pulsed.submission import read_submission
+from pulsed.submission import NewJob, read_submission
 from pulsed.traffic import Traffic
 from support.postgres import Databases
 from support.server import VirtualClock
@@ -73,13 +74,14 @@ class Engine:
         self.jobs: Jobs
         self.reports: Reports
         self._claims: AsyncQuerier
+        self._database: Database
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._runner.run(work)
 
     async def open(self, dsn: str, stack: AsyncExitStack) -> None:
         loaded = load_settings()
-        database = await stack.enter_async_context(
+        database = self._database = await stack.enter_async_context(
             open_database(dsn, pool_size=2, timeout=timedelta(seconds=20), prepared_statements=True)
         )
         self.connection = await asyncpg.connect(dsn)
@@ -102,6 +104,13 @@ class Engine:
     async def reset(self) -> None:
         await self.connection.execute("TRUNCATE jobs; UPDATE dispatch_control SET paused = false, reason = ''")
         await self.gate.refresh()
+
+    async def submit(self, new: NewJob, place: Place | None) -> Submitted | AlreadyExists:
+        """Stores a job, on a worker that has a place for it."""
+        async with self._database.work.transaction() as connection:
+            places = {new.id: place} if place else {}
+            (result,) = await store_jobs(connection, [new], self.clock, places)
+        return result
 
     async def claim(self, worker_id: uuid.UUID, slots: int) -> list[tuple[uuid.UUID, int]]:
         """What a dispatch does for one worker of all topics: promote what is due, claim what is not paused."""
@@ -153,6 +162,11 @@ class ModelJob:
 
     def is_held_by(self, attempt: Attempt) -> bool:
         return self.status is JobStatus.RUNNING and (self.worker_id, self.attempts) == attempt[1:]
+
+    def run_on(self, worker_id: uuid.UUID, now: datetime) -> None:
+        self.status, self.ready, self.worker_id = JobStatus.RUNNING, False, worker_id
+        self.attempts += 1
+        self.lease_until = now + LEASE
 
     def finish(self, status: JobStatus, now: datetime) -> None:
         self.status, self.finished_at, self.lease_until, self.ready, self.held = status, now, None, False, False
@@ -214,23 +228,47 @@ class JobLives(RuleBasedStateMachine):
     def submit(self, topic: str, priority: int, delay: int, max_attempts: int, key: str | None) -> uuid.UUID:
         return self.submit_one(topic, priority, delay, max_attempts, key)
 
-    def submit_one(self, topic: str, priority: int, delay: int, max_attempts: int, key: str | None) -> uuid.UUID:
+    def submit_one(
+        self, topic: str, priority: int, delay: int, max_attempts: int, key: str | None, place: Place | None = None
+    ) -> uuid.UUID:
         options = JobOptions(priority=priority, max_attempts=max_attempts, unique=Unique(key=key) if key else None)
         submission = JobSubmission(topic=topic, options=options, delay=timedelta(seconds=delay) if delay else None)
         new = read_submission("job", submission, max_payload=100)
-        (result,) = self.engine.run(self.engine.jobs.submit_many([new]))
+        result = self.engine.run(self.engine.submit(new, place))
         holders = [id_ for id_, job in self.model.items() if job.held and (job.topic, job.key) == (topic, key)]
         if holders:
             self.saw("submit of a taken key")
-            assert [tuple(result)] == [(holder, True) for holder in holders]
+            assert [result] == [Submitted(holder, existing=True) for holder in holders]
             return holders[0]
-        assert tuple(result) == (new.id, False)
+        starts = place is not None and not any(job.ready and job.topic == topic for job in self.model.values())
+        assert result == Submitted(new.id, existing=False, started_at=self.now if starts else None)
         due = self.now + timedelta(seconds=delay)
         self.submitted += 1
-        self.model[new.id] = ModelJob(
+        job = self.model[new.id] = ModelJob(
             self.submitted, topic, priority, max_attempts, due, delay == 0, key, held=key is not None
         )
+        if starts and place:
+            self.saw("submit to a waiting worker")
+            job.run_on(place.worker_id, self.now)
+        elif place:
+            self.saw("submit behind others")
         return new.id
+
+    @rule(
+        target=assignments,
+        topic=st.sampled_from(TOPICS),
+        worker=st.integers(0, 2),
+        max_attempts=st.integers(1, 3),
+        key=st.sampled_from([None, "key"]),
+    )
+    def submit_to_a_worker(
+        self, topic: str, worker: int, max_attempts: int, key: str | None
+    ) -> MultipleResults[Assignment]:
+        known = set(self.model)
+        job_id = self.submit_one(topic, 0, 0, max_attempts, key, Place(WORKERS[worker], LEASE))
+        if job_id in known or self.model[job_id].status is not JobStatus.RUNNING:
+            return multiple()
+        return multiple(Assignment(Attempt(job_id, WORKERS[worker], 1), worker))
 
     # Few rules with several outcomes: Hypothesis leaves out some rules of each run, and every run should have claims,
     # reports and time.
@@ -324,9 +362,7 @@ class JobLives(RuleBasedStateMachine):
             self.saw("claim while paused")
         for id_ in expected:
             job = self.model[id_]
-            job.status, job.ready, job.worker_id = JobStatus.RUNNING, False, WORKERS[worker]
-            job.attempts += 1
-            job.lease_until = self.now + LEASE
+            job.run_on(WORKERS[worker], self.now)
         return multiple(*(Assignment(Attempt(id_, WORKERS[worker], attempt), worker) for id_, attempt in claimed))
 
     @rule(
@@ -481,6 +517,8 @@ EXPECTED: Sequence[str] = (
     "stale report",
     "stale report of an id that holds a later attempt",
     "submit of a taken key",
+    "submit to a waiting worker",
+    "submit behind others",
     "cancel of a running job",
     "retry of a job that was DEAD_LETTERED",
     "retry of a job that was CANCELED",

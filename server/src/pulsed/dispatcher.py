@@ -2,19 +2,22 @@
 
 The loop sleeps until somebody wakes it: a submit, a report that frees slots, a new worker, another server. Behind that
 stands a probe twice a second, one statement however many workers are connected, which finds what a lost wake-up would
-have left lying.
+have left lying. A job that finds a worker waiting for it needs no claim: it is stored as running there.
 """
 
 import asyncio
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from pulse_gen.db.dispatch import AsyncQuerier, JobClaimRow
+from pulse_gen.db.dispatch import AsyncQuerier
 from pulse_gen.db.reports import AsyncQuerier as ReportsQuerier
 from pulse_gen.rpc.pulse.v1 import JobAssignment
+from pulsed.assignments import FIRST_ATTEMPT, write_assignment, write_first_assignment
 from pulsed.clock import Clock
 from pulsed.database import Database
 from pulsed.errors import PulsedError
@@ -22,6 +25,7 @@ from pulsed.loops import Failures
 from pulsed.notifications import Notifier
 from pulsed.pause import PauseGate
 from pulsed.settings import Settings
+from pulsed.submission import NewJob
 from pulsed.traffic import Traffic
 from pulsed.worker_stream import Held, WorkerStream
 
@@ -32,6 +36,13 @@ PROMOTED_AT_ONCE = 1000
 EAGER_PROBE = 0.05
 # How often a worker that looks full is checked against the database: its reports may go through another server.
 FULL_CHECK = 5.0
+
+
+class Place(NamedTuple):
+    """A free slot that is kept for a job while it is stored."""
+
+    worker_id: uuid.UUID
+    lease: timedelta
 
 
 class Dispatcher:
@@ -54,12 +65,17 @@ class Dispatcher:
         self._interval = settings.dispatch_interval.total_seconds()
         self._batch = settings.dispatch_batch
         self._default_lease = settings.lease_ttl
-        self._topic_leases = json.dumps(
+        self._topic_leases = settings.topic_leases
+        self._topic_leases_json = json.dumps(
             {topic: f"{lease.total_seconds()} s" for topic, lease in settings.topic_leases.items()}
         )
         self.workers: dict[uuid.UUID, WorkerStream] = {}
         self._serving: dict[str, set[WorkerStream]] = {}
         self._maybe_ready: set[str] = set()
+        # A claim is under way, for all the slots that were free when it began.
+        self._claiming = False
+        # Jobs that slots are kept for.
+        self._starting: set[uuid.UUID] = set()
         self._woken = asyncio.Event()
         self._last_probe = self._next_probe = 0.0
         self._next_promotion = float("inf")
@@ -109,6 +125,54 @@ class Dispatcher:
     def count_held(self) -> int:
         """How many jobs the workers connected here hold."""
         return sum(len(worker.held) for worker in self.workers.values())
+
+    # Jobs that start as they are submitted.
+
+    @contextmanager
+    def keeping_slots(self, jobs: Sequence[NewJob]) -> Iterator[dict[uuid.UUID, Place]]:
+        """Keeps free slots for jobs while the context is open, in which they are stored and started."""
+        places = self._keep_slots(jobs)
+        try:
+            yield places
+        finally:
+            for job_id in self._starting & places.keys():
+                self._starting.discard(job_id)
+                self.released(places[job_id].worker_id, [(job_id, FIRST_ATTEMPT)])
+
+    def _keep_slots(self, jobs: Sequence[NewJob]) -> dict[uuid.UUID, Place]:
+        places: dict[uuid.UUID, Place] = {}
+        if self._claiming or self._draining:
+            return places
+        for job in sorted(jobs, key=lambda job: -job.priority):
+            if job.run_at is None and job.delay is None and (worker := self._waiting_worker(job)):
+                worker.held[job.id] = FIRST_ATTEMPT
+                self._starting.add(job.id)
+                places[job.id] = Place(worker.worker_id, self._lease_of(job))
+                self._served(worker)
+        return places
+
+    def _waiting_worker(self, job: NewJob) -> WorkerStream | None:
+        """A worker that would run this job next, by all that is known here."""
+        if job.topic not in self._serving or not self._gate.is_open(job.topic):
+            return None
+        ahead = self._gate.open_topics(self._maybe_ready)
+        for worker in self.workers.values():
+            if worker.free > 0 and job.topic in worker.topics and job.id not in worker.held:
+                return worker if worker.topics.isdisjoint(ahead) else None
+        return None
+
+    def _lease_of(self, job: NewJob) -> timedelta:
+        own = json.loads(job.extra).get("lease") if job.extra else None
+        return timedelta(seconds=own) if own else self._topic_leases.get(job.topic, self._default_lease)
+
+    async def start(self, jobs: Iterable[tuple[NewJob, datetime]], places: dict[uuid.UUID, Place]) -> None:
+        """Sends jobs that were stored as running in the places kept for them."""
+        for job, _ in jobs:
+            self._traffic.started(job.topic, timedelta(0))
+        await self._deliver(
+            (places[job.id].worker_id, job.id, write_first_assignment(job, started_at, places[job.id].lease))
+            for job, started_at in jobs
+        )
 
     # Workers.
 
@@ -231,10 +295,12 @@ class Dispatcher:
         full = [worker for worker in self.workers.values() if worker.free <= 0]
         if not full:
             return
+        known = {worker.worker_id: worker.held.keys() - self._starting for worker in full}
         async with self._database.work.connection() as connection:
             rows = await AsyncQuerier(connection).jobs_held(worker_ids=[worker.worker_id for worker in full])
         for worker in full:
-            worker.held = {row.id: row.attempts for row in rows if row.worker_id == worker.worker_id}
+            since = {job: attempt for job, attempt in worker.held.items() if job not in known[worker.worker_id]}
+            worker.held = since | {row.id: row.attempts for row in rows if row.worker_id == worker.worker_id}
 
     def _next_group(self) -> tuple[frozenset[str], list[WorkerStream]] | None:
         """Workers with free slots that can share one claim, because the same topics may have jobs for them."""
@@ -251,36 +317,45 @@ class Dispatcher:
         slots = fair_slots(workers, self._batch)
         # Whatever becomes ready from here on marks its topic anew.
         self._maybe_ready -= topics
+        self._claiming = True
         try:
             async with self._database.work.connection() as connection:
                 claimed = await AsyncQuerier(connection).job_claim(
                     topics=sorted(topics),
                     slots=slots,
-                    topic_leases=self._topic_leases,
+                    topic_leases=self._topic_leases_json,
                     default_lease=self._default_lease,
                     now=self._clock.now(),
                 )
         except BaseException:
             self._maybe_ready |= topics
             raise
+        finally:
+            self._claiming = False
         if len(claimed) == len(slots):
             self._maybe_ready |= topics
-        # Each worker's turn comes round: the one that was served first is last next time.
         for worker in workers:
-            if self.workers.get(worker.worker_id) is worker:
-                self.workers[worker.worker_id] = self.workers.pop(worker.worker_id)
-        await self._deliver(claimed)
-
-    async def _deliver(self, claimed: Sequence[JobClaimRow]) -> None:
-        gone: dict[uuid.UUID, list[JobAssignment]] = {}
-        for row in sorted(claimed, key=lambda row: (-row.priority, row.seq)):
-            assert row.worker_id is not None
-            assignment = write_assignment(row)
-            if worker := self.workers.get(row.worker_id):
-                worker.assign(row.id, assignment)
-            else:
-                gone.setdefault(row.worker_id, []).append(assignment)
+            self._served(worker)
+        claimed.sort(key=lambda row: (-row.priority, row.seq))
+        for row in claimed:
             self._traffic.started(row.topic, row.waited)
+        await self._deliver((row.worker_id, row.id, write_assignment(row)) for row in claimed)
+
+    def _served(self, worker: WorkerStream) -> None:
+        """Each worker's turn comes round: the one that was served first is last next time."""
+        if self.workers.get(worker.worker_id) is worker:
+            self.workers[worker.worker_id] = self.workers.pop(worker.worker_id)
+
+    async def _deliver(self, given: Iterable[tuple[uuid.UUID | None, uuid.UUID, JobAssignment]]) -> None:
+        """Sends each job to its worker, or hands it back if that went away meanwhile."""
+        gone: dict[uuid.UUID, list[JobAssignment]] = {}
+        for worker_id, job_id, assignment in given:
+            assert worker_id is not None
+            self._starting.discard(job_id)
+            if worker := self.workers.get(worker_id):
+                worker.assign(job_id, assignment)
+            else:
+                gone.setdefault(worker_id, []).append(assignment)
         for worker_id, assignments in gone.items():
             await self._hand_back(worker_id, assignments)
 
@@ -293,24 +368,3 @@ def fair_slots(workers: Sequence[WorkerStream], most: int) -> list[uuid.UUID]:
         slots += list(free)[: most - len(slots)]
         free = {worker_id: left - 1 for worker_id, left in free.items() if left > 1}
     return slots
-
-
-def write_assignment(row: JobClaimRow) -> JobAssignment:
-    """A claimed row as it travels."""
-    return JobAssignment(
-        job_id=str(row.id),
-        attempt=row.attempts,
-        topic=row.topic,
-        payload=row.payload,
-        content_type=row.content_type,
-        priority=row.priority,
-        max_attempts=row.max_attempts,
-        attempts_spent=row.attempts - row.attempts_forgiven,
-        timeout=row.timeout,
-        lease=row.granted_lease,
-        tags=row.tags or [],
-        metadata=json.loads(row.metadata) if row.metadata else {},
-        submitted_at=row.submitted_at,
-        schedule_id=str(row.schedule_id) if row.schedule_id else "",
-        scheduled_for=row.scheduled_for,
-    )

@@ -2,15 +2,17 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from pulse_gen.db.jobs import AsyncQuerier, JobCancelRow
+from pulse_gen.db.jobs import AsyncQuerier, JobCancelRow, JobInsertRow
 from pulse_gen.db.models import Job, JobStatus
 from pulsed.batcher import Batcher
 from pulsed.clock import Clock
 from pulsed.database import Connection, Database
-from pulsed.dispatcher import Dispatcher
+from pulsed.dispatcher import Dispatcher, Place
 from pulsed.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
 from pulsed.notifications import Notifier
 from pulsed.submission import DEFAULT_MAX_ATTEMPTS, NewJob
@@ -21,6 +23,7 @@ GROUPED_SUBMITS = 1000
 TRIES_FOR_A_KEY = 3
 TRIES_FOR_A_LOCK = 15
 LOCK_PAUSE = 0.02
+NO_PLACES: Mapping[uuid.UUID, Place] = MappingProxyType({})
 
 # From which states a step may be taken; the guards in queries/jobs.sql say the same.
 CANCELABLE = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.RUNNING})
@@ -37,6 +40,8 @@ class Submitted(NamedTuple):
 
     id: uuid.UUID
     existing: bool
+    # It runs already, on the worker that had a place for it.
+    started_at: datetime | None = None
 
 
 class Jobs:
@@ -86,26 +91,36 @@ class Jobs:
         return [results[index] for index in range(len(jobs))]
 
     async def _store_distinct(self, jobs: Sequence[NewJob]) -> Sequence[Submitted | AlreadyExists]:
-        if any(job.unique_key for job in jobs):
-            async with self._database.work.transaction() as connection:
-                results = await store_jobs(connection, jobs, self._clock)
-        else:
-            async with self._database.work.connection() as connection:
-                results = await store_jobs(connection, jobs, self._clock)
+        work = self._database.work
+        opened = work.transaction() if any(job.unique_key for job in jobs) else work.connection()
+        with self._dispatcher.keeping_slots(jobs) as places:
+            async with opened as connection:
+                results = await store_jobs(connection, jobs, self._clock, places)
+            await self._dispatcher.start(
+                [
+                    (job, result.started_at)
+                    for job, result in zip(jobs, results, strict=True)
+                    if isinstance(result, Submitted) and result.started_at is not None
+                ],
+                places,
+            )
         self._announce(jobs, results)
         return results
 
     def _announce(self, jobs: Sequence[NewJob], results: Sequence[Submitted | AlreadyExists]) -> None:
-        """Wakes whoever can run what was stored."""
+        """Counts what was stored, and wakes whoever can run what waits."""
         topics: dict[str, int] = {}
+        ready: set[str] = set()
         later = False
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, Submitted) and not result.existing:
                 topics[job.topic] = topics.get(job.topic, 0) + 1
+                if result.started_at is None:
+                    ready.add(job.topic)
                 later = later or job.run_at is not None or job.delay is not None
         for topic, count in topics.items():
             self._traffic.submitted(topic, count)
-        self._dispatcher.ready(topics)
+        self._dispatcher.ready(ready)
         if later:
             self._dispatcher.probe_soon()
 
@@ -167,14 +182,17 @@ class Jobs:
         raise Unavailable(f"job {job_id} is being changed by somebody else; try again")
 
 
-async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Clock) -> list[Submitted | AlreadyExists]:
+async def store_jobs(
+    connection: Connection, jobs: Sequence[NewJob], clock: Clock, places: Mapping[uuid.UUID, Place] = NO_PLACES
+) -> list[Submitted | AlreadyExists]:
     """Stores jobs in one statement. What is there already is found and named; an id that names another job is an error.
 
-    The caller opens a transaction if any job has a unique key.
+    Jobs with a place are started there unless others wait. The caller opens a transaction if any job has a unique key.
     """
     querier = AsyncQuerier(connection)
     keyed = [(job.topic, job.unique_key) for job in jobs if job.unique_key]
     taken: dict[uuid.UUID, uuid.UUID | AlreadyExists] = {}
+    started: dict[uuid.UUID, datetime] = {}
     missing = list(jobs)
     # A key's holder can finish between the refusal and the look at it: then there is room at the next try.
     for _ in range(TRIES_FOR_A_KEY):
@@ -182,7 +200,9 @@ async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Cloc
             await querier.job_release_keys(
                 topics=[topic for topic, _ in keyed], unique_keys=[key for _, key in keyed], now=clock.now()
             )
-        refused = set(await _insert(querier, missing, clock))
+        answered = await _insert(querier, missing, clock, places)
+        started |= {row.id: row.started_at for row in answered if row.started_at}
+        refused = {row.id for row in answered if not row.started_at}
         if not refused:
             break
         missing = [job for job in missing if job.id in refused]
@@ -193,12 +213,12 @@ async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Cloc
     else:
         raise Unavailable(f"the unique key {missing[0].unique_key!r} changes hands too fast; try again")
     if not taken:
-        return [Submitted(job.id, existing=False) for job in jobs]
+        return [Submitted(job.id, False, started.get(job.id)) for job in jobs]
     results: list[Submitted | AlreadyExists] = []
     for job in jobs:
         holder = taken.get(job.id)
         if holder is None:
-            results.append(Submitted(job.id, existing=False))
+            results.append(Submitted(job.id, False, started.get(job.id)))
         elif isinstance(holder, AlreadyExists):
             results.append(holder)
         else:
@@ -206,7 +226,10 @@ async def store_jobs(connection: Connection, jobs: Sequence[NewJob], clock: Cloc
     return results
 
 
-async def _insert(querier: AsyncQuerier, jobs: Sequence[NewJob], clock: Clock) -> Sequence[uuid.UUID]:
+async def _insert(
+    querier: AsyncQuerier, jobs: Sequence[NewJob], clock: Clock, places: Mapping[uuid.UUID, Place]
+) -> Sequence[JobInsertRow]:
+    given = [places.get(job.id) for job in jobs] if places else []
     ids, topics, payloads, types, priorities, attempts, run_ats, delays, extras, _ = zip(*jobs, strict=True)
     return await querier.job_insert(
         ids=ids,
@@ -218,6 +241,9 @@ async def _insert(querier: AsyncQuerier, jobs: Sequence[NewJob], clock: Clock) -
         run_ats=_unless_all(None, run_ats),
         delays=_unless_all(None, delays),
         extras=_unless_all(None, extras),
+        worker_ids=[place and place.worker_id for place in given],
+        granted_leases=[place and place.lease for place in given],
+        topics_ahead=list({job.topic for job in jobs}) if places else [],
         now=clock.now(),
     )
 

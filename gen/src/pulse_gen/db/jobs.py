@@ -88,20 +88,32 @@ WITH submission AS (
   SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS topic, unnest($3::bytea[]) AS payload,
     unnest($4::text[]) AS content_type, unnest($5::integer[]) AS priority,
     unnest($6::integer[]) AS max_attempts, unnest($7::timestamptz[]) AS run_at,
-    unnest($8::interval[]) AS delay, unnest($9::jsonb[]) AS extra
+    unnest($8::interval[]) AS delay, unnest($9::jsonb[]) AS extra,
+    unnest($10::uuid[]) AS worker_id, unnest($11::interval[]) AS granted_lease
 ), due AS (
-  SELECT submission.id, submission.topic, submission.payload, submission.content_type, submission.priority, submission.max_attempts, submission.run_at, submission.delay, submission.extra, coalesce($10::timestamptz, now()) AS submitted_at,
-    greatest(submission.run_at, coalesce($10::timestamptz, now()) + coalesce(submission.delay, interval '0'))
-      AS next_run_at
+  SELECT submission.id, submission.topic, submission.payload, submission.content_type, submission.priority, submission.max_attempts, submission.run_at, submission.delay, submission.extra, submission.worker_id, submission.granted_lease, coalesce($12::timestamptz, now()) AS submitted_at,
+    greatest(submission.run_at, coalesce($12::timestamptz, now()) + coalesce(submission.delay, interval '0'))
+      AS next_run_at,
+    submission.worker_id IS NOT NULL AND NOT EXISTS (
+      SELECT FROM (SELECT unnest($13::text[]) AS topic) AS subscription
+      WHERE EXISTS (SELECT FROM jobs AS waiting WHERE waiting.ready AND waiting.topic = subscription.topic)
+    ) AS starts
   FROM submission
 ), stored AS (
   INSERT INTO jobs (
-    id, topic, payload, content_type, priority, max_attempts, status, submitted_at, next_run_at, ready,
+    id, topic, payload, content_type, priority, max_attempts, submitted_at, next_run_at,
+    status, ready, attempts, worker_id, started_at, lease_until,
     backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease,
     unique_key, unique_held, unique_until, tags, metadata, schedule_id, scheduled_for
   )
   SELECT due.id, due.topic, due.payload, coalesce(due.content_type, 'application/json'), coalesce(due.priority, 0),
-    coalesce(due.max_attempts, 5), 'PENDING', due.submitted_at, due.next_run_at, due.next_run_at <= due.submitted_at,
+    coalesce(due.max_attempts, 5), due.submitted_at, due.next_run_at,
+    CASE WHEN due.starts THEN 'RUNNING' ELSE 'PENDING' END::job_status,
+    NOT due.starts AND due.next_run_at <= due.submitted_at,
+    CASE WHEN due.starts THEN 1 ELSE 0 END,
+    CASE WHEN due.starts THEN due.worker_id END,
+    CASE WHEN due.starts THEN due.submitted_at END,
+    CASE WHEN due.starts THEN due.submitted_at + due.granted_lease END,
     (due.extra ->> 'backoff_kind')::backoff_kind,
     (due.extra ->> 'backoff_base')::double precision * interval '1 second',
     (due.extra ->> 'backoff_cap')::double precision * interval '1 second',
@@ -117,12 +129,20 @@ WITH submission AS (
     to_timestamp((due.extra ->> 'scheduled_for')::double precision)
   FROM due
   ON CONFLICT DO NOTHING
-  RETURNING jobs.id
+  RETURNING jobs.id, jobs.started_at
 )
-SELECT submission.id::uuid AS id
+SELECT submission.id::uuid AS id, stored.started_at AS started_at
 FROM submission
-WHERE NOT EXISTS (SELECT FROM stored WHERE stored.id = submission.id)
+LEFT JOIN stored ON stored.id = submission.id
+WHERE stored.id IS NULL OR stored.started_at IS NOT NULL
 """
+
+
+class JobInsertRow(NamedTuple):
+    """A row of the result of JobInsert."""
+
+    id: uuid.UUID
+    started_at: datetime.datetime | None
 
 
 JOB_MATCH: Final = """-- name: JobMatch :many
@@ -454,13 +474,19 @@ class AsyncQuerier:
         run_ats: Sequence[datetime.datetime | None],
         delays: Sequence[datetime.timedelta | None],
         extras: Sequence[str | None],
+        worker_ids: Sequence[uuid.UUID | None],
+        granted_leases: Sequence[datetime.timedelta | None],
         now: datetime.datetime | None,
-    ) -> list[uuid.UUID]:
-        """Stores jobs in the order of the arrays and answers with the ids that were NOT stored, because the id or the unique key is
-        taken: usually nothing. An array after @payloads may be empty if every job has the default: JSON, priority 0, five attempts, now.
-        What few jobs set travels in one jsonb for each job, NULL if it has none of it:
+        topics_ahead: Sequence[str],
+    ) -> list[JobInsertRow]:
+        """Stores jobs in the order of the arrays. Answers with those that were NOT stored, because the id or the unique key is taken, and with
+        those that were started: usually neither, or the one that came alone. An array after @payloads may be empty if every job has the
+        default: JSON, priority 0, five attempts, now, no worker. What few jobs set travels in one jsonb for each job, NULL if it has none of it:
         {backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata,
          schedule_id, scheduled_for}, durations in seconds.
+
+        A job with a worker is due and has a free slot kept for it there: it begins RUNNING, with the granted lease, unless anything waits in
+        @topics_ahead. That would have been claimed first, so then the job waits as well, and the claim decides.
         """
         records = await self._connection.fetch(
             JOB_INSERT,
@@ -473,10 +499,13 @@ class AsyncQuerier:
             run_ats,
             delays,
             extras,
+            worker_ids,
+            granted_leases,
             now,
+            topics_ahead,
             timeout=self._timeout,
         )
-        return [record[0] for record in records]
+        return [_make_row(JobInsertRow, record) for record in records]
 
     async def job_match(
         self,
