@@ -1,16 +1,15 @@
 -- Jobs as producers and operators see them: submit, look up, cancel, retry, delete, re-prioritise, prune.
 
 -- name: JobInsert :many
--- Stores jobs in the order of the arrays. Answers with those that were NOT stored, because the id or the unique key is taken, and with
--- those that were started: usually neither, or the one that came alone. An array after @payloads may be empty if every job has the
--- default: JSON, priority 0, five attempts, now, no worker. What few jobs set travels in one jsonb for each job, NULL if it has none of it:
+-- Stores jobs in the order of the arrays: all of them, or none if an id or a unique key is taken, which is an error. Answers with those
+-- that were started. An array after @payloads may be empty if every job has the default: JSON, priority 0, five attempts, now, no worker.
+-- What few jobs set travels in one jsonb for each job, NULL if it has none of it:
 -- {backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata,
 --  schedule_id, scheduled_for}, durations in seconds.
 --
 -- A job with a worker is due and has a free slot kept for it there: it begins RUNNING, with the granted lease, unless anything waits in
 -- @topics_ahead. That would have been claimed first, so then the job waits as well, and the claim decides.
 -- nullable elements: run_ats, delays, extras, worker_ids, granted_leases
--- nullable: started_at
 WITH submission AS (
   SELECT unnest(@ids::uuid[]) AS id, unnest(@topics::text[]) AS topic, unnest(@payloads::bytea[]) AS payload,
     unnest(@content_types::text[]) AS content_type, unnest(@priorities::integer[]) AS priority,
@@ -55,13 +54,11 @@ WITH submission AS (
     (due.extra ->> 'schedule_id')::uuid,
     to_timestamp((due.extra ->> 'scheduled_for')::double precision)
   FROM due
-  ON CONFLICT DO NOTHING
   RETURNING jobs.id, jobs.started_at
 )
-SELECT submission.id::uuid AS id, stored.started_at AS started_at
-FROM submission
-LEFT JOIN stored ON stored.id = submission.id
-WHERE stored.id IS NULL OR stored.started_at IS NOT NULL;
+SELECT stored.id, stored.started_at::timestamptz AS started_at
+FROM stored
+WHERE stored.started_at IS NOT NULL;
 
 -- name: JobFindTaken :many
 -- The jobs that kept submissions out: by id, or by the unique key that they hold. Served by the primary key and jobs_unique_key.

@@ -34,12 +34,13 @@ from pulsed.database import Database, open_database
 from pulsed.dispatcher import Dispatcher, Place
 from pulsed.errors import AlreadyExists
 from pulsed.identifiers import new_id
-from pulsed.jobs import Jobs, Submitted, store_jobs
+from pulsed.jobs import Jobs
 from pulsed.metrics import Metrics
 from pulsed.notifications import Notifier
 from pulsed.pause import EVERYTHING, PauseGate
 from pulsed.reports import Attempt, Completion, Failure, Report, Reports, Snooze
 from pulsed.settings import load_settings
+from pulsed.storing import Submitted, store_jobs
 from pulsed.submission import NewJob, read_submission
 from pulsed.traffic import Traffic
 from support.postgres import Databases
@@ -109,7 +110,7 @@ class Engine:
         """Stores a job, on a worker that has a place for it."""
         async with self._database.work.transaction() as connection:
             places = {new.id: place} if place else {}
-            (result,) = await store_jobs(connection, [new], self.clock, places)
+            (result,) = await store_jobs(connection, [new], self.clock, places=places)
         return result
 
     async def claim(self, worker_id: uuid.UUID, slots: int) -> list[tuple[uuid.UUID, int]]:

@@ -119,6 +119,25 @@ async def test_a_database_that_does_not_answer_is_an_outcome_and_the_call_goes_o
         await call.end()
 
 
+async def test_a_batch_that_was_read_behind_one_that_fails_is_not_stored(database_dsn: str) -> None:
+    async with running_server(database_dsn, statement_timeout="500ms") as server:
+
+        async def submit() -> None:
+            async with open_call(server) as call, locked_jobs(server):
+                await send(call, job(1), together=True)
+                await send(call, job(2), together=True)
+                await answer(call)
+
+        with pytest.raises(GRPCError) as refusal:
+            await submit()
+        assert refusal.value.status is Status.UNAVAILABLE
+        async with open_call(server) as another:
+            await send(another, job(3))
+            await answer(another)
+            await another.end()
+        assert await stored(server) == [3]
+
+
 async def test_an_idle_call_does_not_hold_up_the_stop(database_dsn: str) -> None:
     async with asyncio.timeout(PATIENCE):
         async with running_server(database_dsn, shutdown_timeout="1h") as server:

@@ -70,7 +70,7 @@ class Task(Generic[Args]):
         self,
         items: Iterable[Args],
         *,
-        chunk_size: int = 1000,
+        chunk_size: int = 500,
         on_progress: Callable[[int], None] | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[str]:

@@ -2,28 +2,25 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
-from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
-from pulse_gen.db.jobs import AsyncQuerier, JobCancelRow, JobInsertRow
+from pulse_gen.db.jobs import AsyncQuerier, JobCancelRow
 from pulse_gen.db.models import Job, JobStatus
 from pulsed.batcher import Batcher
 from pulsed.clock import Clock
 from pulsed.database import Connection, Database
-from pulsed.dispatcher import Dispatcher, Place
+from pulsed.dispatcher import Dispatcher
 from pulsed.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
 from pulsed.notifications import Notifier
-from pulsed.submission import DEFAULT_MAX_ATTEMPTS, NewJob
+from pulsed.storing import Submitted, store_jobs
+from pulsed.submission import NewJob
 from pulsed.traffic import Traffic
-from pulsed.validation import JSON
 
 GROUPED_SUBMITS = 1000
-TRIES_FOR_A_KEY = 3
 TRIES_FOR_A_LOCK = 15
 LOCK_PAUSE = 0.02
-NO_PLACES: Mapping[uuid.UUID, Place] = MappingProxyType({})
 
 # From which states a step may be taken; the guards in queries/jobs.sql say the same.
 CANCELABLE = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.RUNNING})
@@ -32,16 +29,6 @@ DELETABLE = frozenset(JobStatus) - {JobStatus.RUNNING}
 MOVABLE = frozenset({JobStatus.PENDING, JobStatus.RETRYING})
 
 Changed = TypeVar("Changed", int, Sequence[JobCancelRow])
-Value = TypeVar("Value")
-
-
-class Submitted(NamedTuple):
-    """What became of one submission."""
-
-    id: uuid.UUID
-    existing: bool
-    # It runs already, on the worker that had a place for it.
-    started_at: datetime | None = None
 
 
 class Jobs:
@@ -68,11 +55,8 @@ class Jobs:
 
     async def submit_many(self, jobs: Sequence[NewJob]) -> Sequence[Submitted]:
         """Stores all of the jobs, or none."""
-        async with self._database.work.transaction() as connection:
-            results = await store_jobs(connection, jobs, self._clock)
-            for result in results:
-                if isinstance(result, AlreadyExists):
-                    raise result
+        async with self._opened(jobs) as connection:
+            results = await store_jobs(connection, jobs, self._clock, whole=True)
         self._announce(jobs, results)
         return [result for result in results if isinstance(result, Submitted)]
 
@@ -91,11 +75,9 @@ class Jobs:
         return [results[index] for index in range(len(jobs))]
 
     async def _store_distinct(self, jobs: Sequence[NewJob]) -> Sequence[Submitted | AlreadyExists]:
-        work = self._database.work
-        opened = work.transaction() if any(job.unique_key for job in jobs) else work.connection()
         with self._dispatcher.keeping_slots(jobs) as places:
-            async with opened as connection:
-                results = await store_jobs(connection, jobs, self._clock, places)
+            async with self._opened(jobs) as connection:
+                results = await store_jobs(connection, jobs, self._clock, places=places)
             await self._dispatcher.start(
                 [
                     (job, result.started_at)
@@ -106,6 +88,11 @@ class Jobs:
             )
         self._announce(jobs, results)
         return results
+
+    def _opened(self, jobs: Sequence[NewJob]) -> AbstractAsyncContextManager[Connection]:
+        """What store_jobs wants: without unique keys, one statement does it all."""
+        work = self._database.work
+        return work.transaction() if any(job.unique_key for job in jobs) else work.connection()
 
     def _announce(self, jobs: Sequence[NewJob], results: Sequence[Submitted | AlreadyExists]) -> None:
         """Counts what was stored, and wakes whoever can run what waits."""
@@ -180,96 +167,3 @@ class Jobs:
                 raise FailedPrecondition(f"job {job_id} is {job.status} and can't be {verb}")
             await asyncio.sleep(attempt * LOCK_PAUSE)
         raise Unavailable(f"job {job_id} is being changed by somebody else; try again")
-
-
-async def store_jobs(
-    connection: Connection, jobs: Sequence[NewJob], clock: Clock, places: Mapping[uuid.UUID, Place] = NO_PLACES
-) -> list[Submitted | AlreadyExists]:
-    """Stores jobs in one statement. What is there already is found and named; an id that names another job is an error.
-
-    Jobs with a place are started there unless others wait. The caller opens a transaction if any job has a unique key.
-    """
-    querier = AsyncQuerier(connection)
-    keyed = [(job.topic, job.unique_key) for job in jobs if job.unique_key]
-    taken: dict[uuid.UUID, uuid.UUID | AlreadyExists] = {}
-    started: dict[uuid.UUID, datetime] = {}
-    missing = list(jobs)
-    # A key's holder can finish between the refusal and the look at it: then there is room at the next try.
-    for _ in range(TRIES_FOR_A_KEY):
-        if keyed:
-            await querier.job_release_keys(
-                topics=[topic for topic, _ in keyed], unique_keys=[key for _, key in keyed], now=clock.now()
-            )
-        answered = await _insert(querier, missing, clock, places)
-        started |= {row.id: row.started_at for row in answered if row.started_at}
-        refused = {row.id for row in answered if not row.started_at}
-        if not refused:
-            break
-        missing = [job for job in missing if job.id in refused]
-        taken |= await _find_taken(querier, missing)
-        missing = [job for job in missing if job.id not in taken]
-        if not missing:
-            break
-    else:
-        raise Unavailable(f"the unique key {missing[0].unique_key!r} changes hands too fast; try again")
-    if not taken:
-        return [Submitted(job.id, False, started.get(job.id)) for job in jobs]
-    results: list[Submitted | AlreadyExists] = []
-    for job in jobs:
-        holder = taken.get(job.id)
-        if holder is None:
-            results.append(Submitted(job.id, False, started.get(job.id)))
-        elif isinstance(holder, AlreadyExists):
-            results.append(holder)
-        else:
-            results.append(Submitted(holder, existing=True))
-    return results
-
-
-async def _insert(
-    querier: AsyncQuerier, jobs: Sequence[NewJob], clock: Clock, places: Mapping[uuid.UUID, Place]
-) -> Sequence[JobInsertRow]:
-    given = [places.get(job.id) for job in jobs] if places else []
-    ids, topics, payloads, types, priorities, attempts, run_ats, delays, extras, _ = zip(*jobs, strict=True)
-    return await querier.job_insert(
-        ids=ids,
-        topics=topics,
-        payloads=payloads,
-        content_types=_unless_all(JSON, types),
-        priorities=_unless_all(0, priorities),
-        max_attempts=_unless_all(DEFAULT_MAX_ATTEMPTS, attempts),
-        run_ats=_unless_all(None, run_ats),
-        delays=_unless_all(None, delays),
-        extras=_unless_all(None, extras),
-        worker_ids=[place and place.worker_id for place in given],
-        granted_leases=[place and place.lease for place in given],
-        topics_ahead=list({job.topic for job in jobs}) if places else [],
-        now=clock.now(),
-    )
-
-
-def _unless_all(default: Value, column: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The column, or nothing where JobInsert fills in the default by itself: to write an array takes time."""
-    return () if column.count(default) == len(column) else column
-
-
-async def _find_taken(querier: AsyncQuerier, jobs: Sequence[NewJob]) -> dict[uuid.UUID, uuid.UUID | AlreadyExists]:
-    """For each refused job the one that kept it out, if that is still there."""
-    keyed = [(job.topic, job.unique_key) for job in jobs if job.unique_key]
-    rows = await querier.job_find_taken(
-        ids=[job.id for job in jobs],
-        topics=[topic for topic, _ in keyed],
-        unique_keys=[key for _, key in keyed],
-    )
-    by_id = {row.id: row for row in rows}
-    by_key = {(row.topic, row.unique_key): row for row in rows if row.unique_held}
-    taken: dict[uuid.UUID, uuid.UUID | AlreadyExists] = {}
-    for job in jobs:
-        same_id = by_id.get(job.id)
-        if same_id is not None and (same_id.topic, same_id.payload) != (job.topic, job.payload):
-            taken[job.id] = AlreadyExists(f"job_id: {job.id} names another job already")
-        elif same_id is not None:
-            taken[job.id] = job.id
-        elif holder := by_key.get((job.topic, job.unique_key)):
-            taken[job.id] = holder.id
-    return taken

@@ -16,10 +16,10 @@ from pulse_gen.db.schedules import AsyncQuerier
 from pulsed.clock import Clock
 from pulsed.database import Connection, Database
 from pulsed.dispatcher import Dispatcher
-from pulsed.jobs import Submitted, store_jobs
 from pulsed.loops import Failures
 from pulsed.occurrences import Firing, occurrence_id, plan_firing, timing_of
 from pulsed.schedules import job_of_schedule
+from pulsed.storing import Submitted, store_jobs
 from pulsed.submission import NewJob
 from pulsed.traffic import Traffic
 

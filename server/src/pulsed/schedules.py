@@ -18,8 +18,8 @@ from pulsed.clock import Clock
 from pulsed.database import Connection, Database
 from pulsed.dispatcher import Dispatcher
 from pulsed.errors import AlreadyExists, InvalidArgument, NotFound
-from pulsed.jobs import Submitted, store_jobs
 from pulsed.occurrences import GRACE, Timing, next_occurrence, timing_of
+from pulsed.storing import Submitted, store_jobs
 from pulsed.submission import JobPolicy, NewJob, read_policy, write_extra
 from pulsed.traffic import Traffic
 from pulsed.validation import (

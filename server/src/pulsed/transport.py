@@ -9,6 +9,7 @@ import asyncio
 import logging
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import aclosing, suppress
 from datetime import timedelta
@@ -79,7 +80,11 @@ class BoundedStream(Generic[Request, Response]):
         self._max_bytes = max_bytes
         self._room = room
         self._turn = turn
-        self.send_message = stream.send_message
+
+    async def send_message(self, response: Response) -> None:
+        """Sends a response; in a call of many requests each has one, and is over with it."""
+        await self._stream.send_message(response)
+        self._turn.answered()
 
     async def recv_message(self) -> Request:
         """The request of a call that has one."""
@@ -92,8 +97,7 @@ class BoundedStream(Generic[Request, Response]):
         return self
 
     async def __anext__(self) -> Request:
-        """The next request of a call that has many; the turn of the one before is over."""
-        self._turn.end(Status.OK)
+        """The next request of a call that has many."""
         self._turn.check_open()
         request = await self._read()
         if request is None:
@@ -147,17 +151,20 @@ class BoundedStream(Generic[Request, Response]):
 
 
 class Turn:
-    """One request on its way through the server, from its arrival to the answer: counted and timed."""
+    """The requests of a call on their way through the server, from arrival to answer: counted and timed."""
 
-    def __init__(self, guard: "Guard", name: str, *, counted: bool) -> None:
+    def __init__(self, guard: "Guard", name: str, *, counted: bool, has_many: bool) -> None:
         self._guard = guard
         self._name = name
         self._counted = counted
-        self._began: float | None = None
+        self._has_many = has_many
+        self._began: deque[float] = deque()
+        if not has_many:
+            self.begin()
 
     def begin(self) -> None:
         """A request arrived."""
-        self._began = time.perf_counter()
+        self._began.append(time.perf_counter())
         self._guard.entered(self._counted)
 
     def check_open(self) -> None:
@@ -165,11 +172,18 @@ class Turn:
         if self._guard.draining:
             raise Unavailable("the server is shutting down; connect again")
 
+    def answered(self) -> None:
+        """A response was sent. Where one request has many, they are over only with the call."""
+        if self._has_many:
+            self._end_first(Status.OK)
+
     def end(self, status: Status) -> None:
-        """It was answered; does nothing if none was under way."""
-        if self._began is not None:
-            self._guard.left(self._counted, self._name, status, time.perf_counter() - self._began)
-            self._began = None
+        """The call is over, and with it what was not answered."""
+        while self._began:
+            self._end_first(status)
+
+    def _end_first(self, status: Status) -> None:
+        self._guard.left(self._counted, self._name, status, time.perf_counter() - self._began.popleft())
 
 
 class Guard:
@@ -194,12 +208,10 @@ class Guard:
         has_many = handler.cardinality.client_streaming
 
         async def call(stream: Any) -> None:
-            turn = Turn(self, name, counted=counted)
+            turn = Turn(self, name, counted=counted, has_many=has_many)
             status = Status.OK
             try:
                 async with asyncio.timeout_at(call_deadline.get()) as deadline:
-                    if not has_many:
-                        turn.begin()
                     await handler.func(self._bound(stream, handler, turn))
             except (asyncio.CancelledError, StreamTerminatedError):
                 status = Status.CANCELLED

@@ -128,13 +128,11 @@ WITH submission AS (
     (due.extra ->> 'schedule_id')::uuid,
     to_timestamp((due.extra ->> 'scheduled_for')::double precision)
   FROM due
-  ON CONFLICT DO NOTHING
   RETURNING jobs.id, jobs.started_at
 )
-SELECT submission.id::uuid AS id, stored.started_at AS started_at
-FROM submission
-LEFT JOIN stored ON stored.id = submission.id
-WHERE stored.id IS NULL OR stored.started_at IS NOT NULL
+SELECT stored.id, stored.started_at::timestamptz AS started_at
+FROM stored
+WHERE stored.started_at IS NOT NULL
 """
 
 
@@ -142,7 +140,7 @@ class JobInsertRow(NamedTuple):
     """A row of the result of JobInsert."""
 
     id: uuid.UUID
-    started_at: datetime.datetime | None
+    started_at: datetime.datetime
 
 
 JOB_MATCH: Final = """-- name: JobMatch :many
@@ -479,9 +477,9 @@ class AsyncQuerier:
         now: datetime.datetime | None,
         topics_ahead: Sequence[str],
     ) -> list[JobInsertRow]:
-        """Stores jobs in the order of the arrays. Answers with those that were NOT stored, because the id or the unique key is taken, and with
-        those that were started: usually neither, or the one that came alone. An array after @payloads may be empty if every job has the
-        default: JSON, priority 0, five attempts, now, no worker. What few jobs set travels in one jsonb for each job, NULL if it has none of it:
+        """Stores jobs in the order of the arrays: all of them, or none if an id or a unique key is taken, which is an error. Answers with those
+        that were started. An array after @payloads may be empty if every job has the default: JSON, priority 0, five attempts, now, no worker.
+        What few jobs set travels in one jsonb for each job, NULL if it has none of it:
         {backoff_kind, backoff_base, backoff_cap, backoff_jitter, timeout, lease, unique_key, unique_period, tags, metadata,
          schedule_id, scheduled_for}, durations in seconds.
 

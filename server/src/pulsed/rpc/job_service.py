@@ -1,7 +1,9 @@
 """JobService."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
 
 from pulse_gen.db.models import JobStatus
 from pulse_gen.rpc.pulse.v1 import (
@@ -46,16 +48,24 @@ from pulsed.errors import STATUSES, AlreadyExists, InvalidArgument, RequestError
 from pulsed.explain import explain_job
 from pulsed.filters import END, Filter, JobFinder, check_json
 from pulsed.identifiers import parse_id
-from pulsed.jobs import CANCELABLE, DELETABLE, MOVABLE, RETRYABLE, Jobs, Submitted
+from pulsed.jobs import CANCELABLE, DELETABLE, MOVABLE, RETRYABLE, Jobs
 from pulsed.paging import read_token, write_token
 from pulsed.pause import PauseGate
 from pulsed.rpc.convert import STATUS_TO_WIRE, read_status, write_job, write_job_summary
 from pulsed.stats import Stats
+from pulsed.storing import Submitted
 from pulsed.submission import NewJob, read_submission
 from pulsed.validation import check_batch, check_count, check_priority, check_tags, check_text, check_topic
 
 MOST_COUNTED = 10_000
 MOST_SUBMITTED = 10_000
+
+
+class Submits(NamedTuple):
+    """One request of StreamSubmits; the jobs of a batch are checked already."""
+
+    submissions: Sequence[JobSubmission]
+    batch: Sequence[NewJob] | None
 
 
 class JobService(JobServiceBase):
@@ -76,22 +86,40 @@ class JobService(JobServiceBase):
         return write_submitted(result)
 
     async def submit_jobs(self, message: SubmitJobsRequest) -> SubmitJobsResponse:
-        results = await self._submit_together(message.jobs)
+        results = await self._jobs.submit_many(self._read_batch(message.jobs))
         return SubmitJobsResponse(results=[write_submitted(result) for result in results])
 
     async def stream_submits(
         self, messages: AsyncIterator[StreamSubmitsRequest]
     ) -> AsyncIterator[StreamSubmitsResponse]:
-        async for message in messages:
-            submit = self._submit_together if message.together else self._submit_each
-            results = await submit(message.jobs)
-            if all(job.job_id for job in message.jobs) and all(is_new(result) for result in results):
-                yield StreamSubmitsResponse()
-            else:
-                yield StreamSubmitsResponse(outcomes=[write_outcome(result) for result in results])
+        # Batches follow one another: while one is stored, the next is read and checked.
+        ahead: asyncio.Task[Submits | None] | None = None
+        try:
+            while submits := await (ahead or self._read_submits(messages)):
+                ahead = asyncio.create_task(self._read_submits(messages)) if submits.batch is not None else None
+                yield await self._store(submits)
+        finally:
+            if ahead is not None:
+                await give_up(ahead)
 
-    async def _submit_together(self, submissions: Sequence[JobSubmission]) -> Sequence[Submitted]:
-        """All of the jobs, or none."""
+    async def _read_submits(self, messages: AsyncIterator[StreamSubmitsRequest]) -> "Submits | None":
+        message = await anext(messages, None)
+        if message is None:
+            return None
+        return Submits(message.jobs, self._read_batch(message.jobs) if message.together else None)
+
+    async def _store(self, submits: "Submits") -> StreamSubmitsResponse:
+        results: Sequence[Submitted | RequestError]
+        if submits.batch is not None:
+            results = await self._jobs.submit_many(submits.batch)
+        else:
+            results = await self._submit_each(submits.submissions)
+        if all(submission.job_id for submission in submits.submissions) and all(is_new(result) for result in results):
+            return StreamSubmitsResponse()
+        return StreamSubmitsResponse(outcomes=[write_outcome(result) for result in results])
+
+    def _read_batch(self, submissions: Sequence[JobSubmission]) -> list[NewJob]:
+        """Jobs that are stored all, or none."""
         check_batch("jobs", submissions, most=MOST_SUBMITTED)
         jobs = [
             read_submission(f"jobs[{index}]", submission, max_payload=self._max_payload)
@@ -99,7 +127,7 @@ class JobService(JobServiceBase):
         ]
         if len({job.id for job in jobs}) < len(jobs):
             raise InvalidArgument("jobs", "the same job_id stands twice")
-        return await self._jobs.submit_many(jobs)
+        return jobs
 
     async def _submit_each(self, submissions: Sequence[JobSubmission]) -> Sequence[Submitted | RequestError]:
         """Every job for itself: what is wrong with one is its own outcome."""
@@ -227,6 +255,12 @@ class JobService(JobServiceBase):
         found = await self._finder.match(narrowed, limit=limit)
         affected = await step([row.id for row in found]) if found else 0
         return affected, len(found) == limit
+
+
+async def give_up(task: "asyncio.Task[Any]") -> None:
+    """Ends a task that nobody waits for any more, whatever becomes of it."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def read_filter(message: JobFilter | None) -> Filter:
