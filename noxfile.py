@@ -270,14 +270,16 @@ def chaos(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """How fast it is. `-- --help` has the choices; `-- --peers PATH/run.py` runs it beside other queues."""
+    """How fast it is; `-- --dashboard`: the pages; `-- --peers PATH/run.py`: beside other queues; `-- --help`."""
     install(session, "gen[db]", "server[embedded]", "sdk", "cli", "ui", tools=(*TESTING, BROWSER))
     if session.posargs[:1] == ["--peers"]:
         harness, *rest = session.posargs[1:]
         adapter = ("--add", "tests/bench/peer_pulse.py", "--python", str(Path(session.bin) / "python"))
         session.run("python", harness, *adapter, *rest)
-    else:
-        session.run("python", "-m", "bench.loadgen", *session.posargs, env={"PYTHONPATH": "tests"})
+        return
+    dashboard = session.posargs[:1] == ["--dashboard"]
+    module, arguments = ("bench.dashboard", session.posargs[1:]) if dashboard else ("bench.loadgen", session.posargs)
+    session.run("python", "-m", module, *arguments, env={"PYTHONPATH": "tests"})
 
 
 @nox.session

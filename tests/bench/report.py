@@ -7,6 +7,7 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "benchmarks.md"
+SLOWEST_PAGES = 12
 
 
 def own_table() -> str:
@@ -49,6 +50,20 @@ def peers_table() -> str:
     return "\n".join(lines)
 
 
+def dashboard_table() -> str:
+    """How long the slowest pages of the dashboard took."""
+    saved = json.loads((DOCS / "benchmarks" / "dashboard.json").read_text())
+    slowest = sorted(saved["pages"].items(), key=lambda page: -page[1]["p95"])[:SLOWEST_PAGES]
+    lines = [
+        f"{len(saved['pages'])} pages and questions, {saved['jobs']:,} jobs; the slowest:",
+        "",
+        "| page | p50 ms | p95 ms |",
+        "| --- | ---: | ---: |",
+    ]
+    lines += [f"| {name} | {write(times['p50'])} | {write(times['p95'])} |" for name, times in slowest]
+    return "\n".join(lines)
+
+
 def write(value: float) -> str:
     """With as many digits as mean something."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
@@ -57,7 +72,8 @@ def write(value: float) -> str:
 def main() -> None:
     """Rewrite the page."""
     text = PAGE.read_text()
-    for name, table in (("loadgen", own_table()), ("peers", peers_table())):
+    tables = {"loadgen": own_table(), "peers": peers_table(), "dashboard": dashboard_table()}
+    for name, table in tables.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*(<!-- end of {name} -->)", re.DOTALL)
         before, after = marked.search(text), f"{table}\n"
         assert before is not None, f"{PAGE} has no place for {name}"

@@ -35,7 +35,8 @@ BEGIN
   RETURN NULL;
 END
 $$;
-CREATE TRIGGER journal AFTER UPDATE ON jobs FOR EACH ROW WHEN (old.status <> new.status) EXECUTE FUNCTION chaos.note();
+CREATE TRIGGER changed AFTER UPDATE ON jobs FOR EACH ROW WHEN (old.status <> new.status) EXECUTE FUNCTION chaos.note();
+CREATE TRIGGER stored AFTER INSERT ON jobs FOR EACH ROW WHEN (new.status = 'RUNNING') EXECUTE FUNCTION chaos.note();
 """
 
 OCCURRENCES = """

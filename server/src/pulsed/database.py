@@ -48,13 +48,19 @@ async def _keep_session(connection: object) -> None:
 
 
 class Lane:
-    """A pool of connections for one kind of work."""
+    """A pool of connections for one kind of work.
+
+    The driver's pool starts tasks and timers for each use, which costs as much as a small statement: what is free stays
+    here, and goes back there only when somebody waits for it.
+    """
 
     def __init__(self, name: str, pool: "asyncpg.Pool[asyncpg.Record]", timeout: timedelta) -> None:
         self._name = name
         self._pool = pool
         self._timeout = timeout.total_seconds()
-        self._wanted = 0
+        self._free: list[Connection] = []
+        self._waiting = 0
+        self._closing = False
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -64,26 +70,47 @@ class Lane:
             try:
                 yield connection
             finally:
-                self._wanted -= 1
-                await self._pool.release(connection, timeout=self._timeout)
+                await self._release(connection)
 
     async def _acquire(self) -> Connection:
-        self._wanted += 1
-        # The driver's timeout costs half as much as a small statement; who need not wait needs none.
-        has_to_wait = self._wanted > self._pool.get_max_size()
+        while self._free:
+            connection = self._free.pop()
+            if is_open(connection):
+                return connection
+            await self._pool.release(connection)
+        self._waiting += 1
         try:
-            return await self._pool.acquire(timeout=self._timeout if has_to_wait else None)
-        except BaseException as error:
-            self._wanted -= 1
-            if has_to_wait and isinstance(error, TimeoutError):
-                raise ResourceExhausted(f"every database connection for {self._name} is busy; try again") from None
-            raise
+            return await self._pool.acquire(timeout=self._timeout)
+        except TimeoutError:
+            raise ResourceExhausted(f"every database connection for {self._name} is busy; try again") from None
+        finally:
+            self._waiting -= 1
+
+    async def _release(self, connection: Connection) -> None:
+        if self._waiting or self._closing or not is_open(connection):
+            await self._pool.release(connection, timeout=self._timeout)
+        else:
+            self._free.append(connection)
+
+    async def close(self) -> None:
+        """Gives everything back to the pool."""
+        self._closing = True
+        while self._free:
+            await self._pool.release(self._free.pop())
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A connection in a transaction."""
         async with self.connection() as connection, connection.transaction():
             yield connection
+
+
+def is_open(connection: Connection) -> bool:
+    """Whether it can be used."""
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:  # it was cut, and the pool took it back
+        return False
 
 
 @contextmanager
@@ -118,7 +145,7 @@ async def open_database(
 ) -> AsyncIterator[Database]:
     """Opens the lanes; Unavailable if the database does not answer."""
 
-    async def lane(name: str, size: int, session: dict[str, str]) -> Lane:
+    async def open_lane(name: str, size: int, session: dict[str, str]) -> Lane:
         pool = asyncpg.create_pool(
             dsn,
             min_size=1,
@@ -131,14 +158,16 @@ async def open_database(
             server_settings=SESSION | session,
             reset=_keep_session,
         )
-        return Lane(name, await stack.enter_async_context(pool), timeout)
+        lane = Lane(name, await stack.enter_async_context(pool), timeout)
+        stack.push_async_callback(lane.close)
+        return lane
 
     async with AsyncExitStack() as stack:
         with translated_errors():
             database = Database(
-                work=await lane("work", pool_size, FIXED_PLANS),
-                heartbeat=await lane("heartbeats", 2, FIXED_PLANS),
+                work=await open_lane("work", pool_size, FIXED_PLANS),
+                heartbeat=await open_lane("heartbeats", 2, FIXED_PLANS),
                 # Filters differ from call to call: a plan made for one is wrong for the next.
-                operator=await lane("operators", 4, {"plan_cache_mode": "force_custom_plan"}),
+                operator=await open_lane("operators", 4, {"plan_cache_mode": "force_custom_plan"}),
             )
         yield database
