@@ -76,11 +76,22 @@ SET submitted = topic_minutes.submitted + excluded.submitted,
     wait_histogram = histogram_add(topic_minutes.wait_histogram, excluded.wait_histogram),
     run_histogram = histogram_add(topic_minutes.run_histogram, excluded.run_histogram);
 
--- name: TopicMinutesList :many
--- The minutes of the last @span.
-SELECT * FROM topic_minutes
-WHERE topic_minutes.minute >= date_trunc('minute', coalesce(sqlc.narg('now')::timestamptz, now())) - @span::interval
-ORDER BY topic_minutes.minute, topic_minutes.topic;
+-- name: TopicTraffic :many
+-- What happened between two moments, by topic and spans of @length that are counted back from @until: 0, 1, 2, ...
+SELECT topic_minutes.topic,
+  floor(extract(epoch FROM (sqlc.arg('until')::timestamptz - topic_minutes.minute) - interval '1 minute')
+    / extract(epoch FROM sqlc.arg('length')::interval))::integer AS spans_ago,
+  sum(topic_minutes.submitted)::bigint AS submitted, sum(topic_minutes.completed)::bigint AS completed,
+  sum(topic_minutes.failed)::bigint AS failed, sum(topic_minutes.dead_lettered)::bigint AS dead_lettered
+FROM topic_minutes
+WHERE topic_minutes.minute >= @since::timestamptz AND topic_minutes.minute < @until::timestamptz
+GROUP BY 1, 2;
+
+-- name: TopicTimes :many
+-- How long jobs waited and ran between two moments, minute by minute.
+SELECT topic_minutes.topic, topic_minutes.wait_histogram, topic_minutes.run_histogram
+FROM topic_minutes
+WHERE topic_minutes.minute >= @since::timestamptz AND topic_minutes.minute < @until::timestamptz;
 
 -- name: TopicMinutesPrune :execrows
 DELETE FROM topic_minutes WHERE topic_minutes.minute < coalesce(sqlc.narg('now')::timestamptz, now()) - @keep::interval;

@@ -30,6 +30,7 @@ from pulse_gen.rpc.pulse.v1 import (
     TopicStats,
 )
 from pulsed.database import Database, open_database
+from pulsed.history import QUARTERS_KEPT, History
 from pulsed.metrics import Metrics
 from pulsed.stats import Snapshot, Stats, summarize_error
 from pulsed.traffic import STEPS, Traffic, percentile, step_of
@@ -189,6 +190,36 @@ async def test_a_count_that_is_too_old_is_taken_again(database: Database, monkey
     assert stats.taken == 2
 
 
+async def test_where_counting_takes_long_nobody_waits_for_the_next_count(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulsed.stats.LEAST_AGE", 0)
+    monkeypatch.setattr("pulsed.stats.AGE_FACTOR", 1e6)
+    stats = CountedStats(database)
+    stats.go_on.set()
+    old = await stats.snapshot()
+    stats.go_on.clear()
+    stats._fresh_until = 0.0
+    assert [await stats.snapshot() for _ in range(3)] == [old] * 3
+    assert stats._counting is not None
+    stats.go_on.set()
+    new = await stats._counting
+    assert new is not old
+    assert await stats.snapshot() is new
+    assert stats.taken == 2
+
+
+async def test_a_count_that_failed_is_made_again(database: Database) -> None:
+    stats = CountedStats(database)
+    stats.go_on.set()
+    async with database.work.connection() as connection:
+        await connection.execute("ALTER TABLE topic_minutes RENAME TO away")
+        with pytest.raises(asyncpg.UndefinedTableError):
+            await stats.snapshot()
+        await connection.execute("ALTER TABLE away RENAME TO topic_minutes")
+    assert (await stats.snapshot()).topics == {}
+
+
 # Traffic.
 
 
@@ -254,9 +285,11 @@ async def test_the_counts_of_two_servers_add_up(database: Database, database_dsn
         traffic.completed("work", [0.01] * number)
         await traffic.flush()
         await traffic.flush()  # nothing is counted twice
-    rows = {row.topic: row for row in await Stats(database, clock).minutes(MINUTE)}
+    until = clock.moment + MINUTE
+    rows = {row.topic: row for row in await History(database).traffic(until, MINUTE, 1)}
     assert (rows["work"].submitted, rows["mail"].submitted) == (3, 2)
-    assert rows["work"].run_histogram[step_of(0.01)] == rows["work"].completed == sum(rows["work"].run_histogram) == 3
+    runs = (await History(database).times(clock.moment, until))["work"].runs
+    assert runs[step_of(0.01)] == rows["work"].completed == sum(runs) == 3
 
 
 async def test_counts_that_could_not_be_written_are_kept_for_the_next_time(database: Database) -> None:
@@ -271,8 +304,29 @@ async def test_counts_that_could_not_be_written_are_kept_for_the_next_time(datab
         await connection.execute("ALTER TABLE away RENAME TO topic_minutes")
     traffic.submitted("work", 1)
     await traffic.flush()
-    (minute,) = await Stats(database, clock).minutes(MINUTE)
-    assert (minute.submitted, minute.completed, minute.run_histogram[step_of(1.0)]) == (3, 1, 1)
+    until = clock.moment + MINUTE
+    (minute,) = await History(database).traffic(until, MINUTE, 1)
+    times = await History(database).times(clock.moment, until)
+    assert (minute.submitted, minute.completed, times["work"].runs[step_of(1.0)]) == (3, 1, 1)
+
+
+async def test_a_day_is_the_sum_of_its_minutes_whatever_was_kept(database: Database) -> None:
+    clock = VirtualClock()
+    history = History(database)
+    for number in range(40):
+        traffic = Traffic(database, clock, Metrics())
+        traffic.completed("work", [0.01] * (number + 1))
+        traffic.started("work", timedelta(seconds=1))
+        await traffic.flush()
+        end = clock.moment + MINUTE
+        for span in (timedelta(hours=1), timedelta(hours=6), timedelta(days=1)):
+            since = end - span
+            times = (await history.times(since, end))["work"]
+            assert times == (await History(database).times(since, end))["work"]
+            wanted = [n + 1 for n in range(number + 1) if (number - n) * timedelta(minutes=41) < span]
+            assert (sum(times.runs), sum(times.waits)) == (sum(wanted), len(wanted))
+        clock.advance(minutes=41)
+    assert len(history._quarters) == QUARTERS_KEPT
 
 
 @pytest.mark.parametrize(

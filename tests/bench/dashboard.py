@@ -23,6 +23,8 @@ from urllib.parse import urlencode, urlsplit
 import asyncpg
 from ui.tests.world import running_dashboard
 
+from pulsed.paging import write_token
+from pulsed.rpc.job_service import read_filter
 from support.postgres import Databases
 from support.program import running_pulsed
 
@@ -90,10 +92,15 @@ async def fill(dsn: str, jobs: int) -> dict[str, str]:
             status.lower(): str(await connection.fetchval("SELECT id FROM jobs WHERE status = $1 LIMIT 1", status))
             for status in ("PENDING", "RUNNING", "COMPLETED", "DEAD_LETTERED")
         }
-        early = await connection.fetchval("SELECT submitted_at FROM jobs ORDER BY seq OFFSET 2500 LIMIT 1")
+        early = await connection.fetchrow("SELECT seq, submitted_at FROM jobs ORDER BY seq OFFSET 2500 LIMIT 1")
     finally:
         await connection.close()
-    return found | {"schedule": str(schedule), "early": early.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    assert early is not None
+    return found | {
+        "schedule": str(schedule),
+        "early": early["submitted_at"].strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "near the end": write_token(str(read_filter(None)), early["seq"]),
+    }
 
 
 def pages(found: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -177,7 +184,7 @@ def measure(url: str, found: dict[str, str], rounds: int, only: str) -> dict[str
     asked = [(name, path) for name, path in pages(found) if only in name]
     times = {name: [visitor.get(path)[0] for _ in range(rounds)] for name, path in asked}
     if only in "jobs: to the last page":
-        times["jobs: to the last page"] = list(visitor.walk(f"/jobs?before={found['early']}", most=100))
+        times["jobs: to the last page"] = list(visitor.walk(f"/jobs?cursor={found['near the end']}", most=100))
     return {name: summary(each) for name, each in times.items()}
 
 

@@ -17,6 +17,7 @@ from pulsed.dispatcher import Dispatcher
 from pulsed.errors import RequestError, StartupError
 from pulsed.filters import JobFinder
 from pulsed.health import Health
+from pulsed.history import History
 from pulsed.http2 import GrpcServer
 from pulsed.http_endpoints import serve_http
 from pulsed.identifiers import new_id
@@ -128,7 +129,7 @@ async def run_app(
             WorkerService(dispatcher, reports, presence),
             ScheduleService(Schedules(database, clock, dispatcher, traffic), finder, settings.max_payload_bytes),
             DispatchService(gate),
-            StatsService(stats, gate, server_id, settings),
+            StatsService(stats, History(database), gate, server_id, settings),
         ]
         names = {path.split("/")[1] for service in services for path in service.__mapping__()}
         codec = Codec()

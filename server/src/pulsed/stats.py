@@ -1,18 +1,19 @@
 """Figures for people: counts, rates, latencies, topics, errors. Quick on any table, because what is dear is shared.
 
 Counting millions of waiting jobs takes a fraction of a second. The result is kept and given to everybody for
-a second, or for ten times as long as it took to count.
+a second, or for ten times as long as it took to count. Where that is long, nobody waits for the next count either: for
+once more that time, the old one is given while the new one is made.
 """
 
 import asyncio
 import re
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pulse_gen.db.models import JobStatus, TopicMinute
+from pulse_gen.db.models import JobStatus
 from pulse_gen.db.schedules import AsyncQuerier as SchedulesQuerier
 from pulse_gen.db.stats import AsyncQuerier, DatabaseInfoRow
 from pulse_gen.db.workers import AsyncQuerier as WorkersQuerier
@@ -66,19 +67,36 @@ class Stats:
         self._database = database
         self._clock = clock
         self._snapshot: Snapshot | None = None
-        self._fresh_until = 0.0
-        self._lock = asyncio.Lock()
+        self._fresh_until = self._usable_until = 0.0
+        self._counting: asyncio.Task[Snapshot] | None = None
 
     async def snapshot(self) -> Snapshot:
         """The counts, at most a moment old; callers that come together share one count."""
-        loop = asyncio.get_running_loop()
-        async with self._lock:
-            if self._snapshot is None or loop.time() >= self._fresh_until:
-                began = loop.time()
-                self._snapshot = await self._count()
-                took = loop.time() - began
-                self._fresh_until = loop.time() + max(LEAST_AGE, AGE_FACTOR * took)
+        now = asyncio.get_running_loop().time()
+        if self._snapshot is not None and now < self._fresh_until:
             return self._snapshot
+        if self._counting is None:
+            self._counting = asyncio.create_task(self._count_anew())
+            self._counting.add_done_callback(self._counted)
+        if self._snapshot is not None and now < self._usable_until:
+            return self._snapshot
+        return await asyncio.shield(self._counting)
+
+    async def _count_anew(self) -> Snapshot:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._snapshot = await self._count()
+        ended = loop.time()
+        age = max(LEAST_AGE, AGE_FACTOR * (ended - began))
+        self._fresh_until = ended + age
+        self._usable_until = ended + (2 * age if age > LEAST_AGE else age)
+        return self._snapshot
+
+    def _counted(self, counting: "asyncio.Task[Snapshot]") -> None:
+        """Whoever waited has the error; if nobody did, the next caller counts again."""
+        self._counting = None
+        if not counting.cancelled():
+            counting.exception()
 
     async def _count(self) -> Snapshot:
         topics: dict[str, TopicSnapshot] = defaultdict(TopicSnapshot)
@@ -116,11 +134,6 @@ class Stats:
             now = await SchedulesQuerier(connection).database_now(now=self._clock.now())
         assert now is not None
         return now
-
-    async def minutes(self, span: timedelta) -> Sequence[TopicMinute]:
-        """Traffic of the last `span` by topic and minute."""
-        async with self._database.operator.connection() as connection:
-            return await AsyncQuerier(connection).topic_minutes_list(span=span, now=self._clock.now())
 
     async def workers(self, topic: str | None = None) -> Sequence[WorkersListRow]:
         """Connected workers, of one topic or all."""
@@ -162,8 +175,3 @@ def summarize_error(error: str) -> str:
     """The last line of an error, ids and numbers made equal, so that alike errors read alike."""
     lines = error.strip().splitlines() or [""]
     return VARIABLE.sub("#", lines[-1])[:200]
-
-
-def add_histograms(histograms: Iterable[Sequence[int]]) -> list[int]:
-    """Histograms added up step by step."""
-    return [sum(step) for step in zip(*histograms, strict=True)]

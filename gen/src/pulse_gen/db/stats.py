@@ -160,16 +160,47 @@ SET submitted = topic_minutes.submitted + excluded.submitted,
 """
 
 
-TOPIC_MINUTES_LIST: Final = """-- name: TopicMinutesList :many
-SELECT topic, minute, submitted, completed, failed, dead_lettered, wait_histogram, run_histogram FROM topic_minutes
-WHERE topic_minutes.minute >= date_trunc('minute', coalesce($1::timestamptz, now())) - $2::interval
-ORDER BY topic_minutes.minute, topic_minutes.topic
-"""
-
-
 TOPIC_MINUTES_PRUNE: Final = """-- name: TopicMinutesPrune :execrows
 DELETE FROM topic_minutes WHERE topic_minutes.minute < coalesce($1::timestamptz, now()) - $2::interval
 """
+
+
+TOPIC_TIMES: Final = """-- name: TopicTimes :many
+SELECT topic_minutes.topic, topic_minutes.wait_histogram, topic_minutes.run_histogram
+FROM topic_minutes
+WHERE topic_minutes.minute >= $1::timestamptz AND topic_minutes.minute < $2::timestamptz
+"""
+
+
+class TopicTimesRow(NamedTuple):
+    """A row of the result of TopicTimes."""
+
+    topic: str
+    wait_histogram: list[int]
+    run_histogram: list[int]
+
+
+TOPIC_TRAFFIC: Final = """-- name: TopicTraffic :many
+SELECT topic_minutes.topic,
+  floor(extract(epoch FROM ($1::timestamptz - topic_minutes.minute) - interval '1 minute')
+    / extract(epoch FROM $2::interval))::integer AS spans_ago,
+  sum(topic_minutes.submitted)::bigint AS submitted, sum(topic_minutes.completed)::bigint AS completed,
+  sum(topic_minutes.failed)::bigint AS failed, sum(topic_minutes.dead_lettered)::bigint AS dead_lettered
+FROM topic_minutes
+WHERE topic_minutes.minute >= $3::timestamptz AND topic_minutes.minute < $1::timestamptz
+GROUP BY 1, 2
+"""
+
+
+class TopicTrafficRow(NamedTuple):
+    """A row of the result of TopicTraffic."""
+
+    topic: str
+    spans_ago: int
+    submitted: int
+    completed: int
+    failed: int
+    dead_lettered: int
 
 
 class AsyncQuerier:
@@ -309,21 +340,6 @@ class AsyncQuerier:
             timeout=self._timeout,
         )
 
-    async def topic_minutes_list(
-        self,
-        *,
-        now: datetime.datetime | None,
-        span: datetime.timedelta,
-    ) -> list[models.TopicMinute]:
-        """The minutes of the last @span."""
-        records = await self._connection.fetch(
-            TOPIC_MINUTES_LIST,
-            now,
-            span,
-            timeout=self._timeout,
-        )
-        return [_make_row(models.TopicMinute, record) for record in records]
-
     async def topic_minutes_prune(
         self,
         *,
@@ -337,3 +353,35 @@ class AsyncQuerier:
             timeout=self._timeout,
         )
         return int(command_tag.rpartition(" ")[2])
+
+    async def topic_times(
+        self,
+        *,
+        since: datetime.datetime,
+        until: datetime.datetime,
+    ) -> list[TopicTimesRow]:
+        """How long jobs waited and ran between two moments, minute by minute."""
+        records = await self._connection.fetch(
+            TOPIC_TIMES,
+            since,
+            until,
+            timeout=self._timeout,
+        )
+        return [_make_row(TopicTimesRow, record) for record in records]
+
+    async def topic_traffic(
+        self,
+        *,
+        until: datetime.datetime,
+        length: datetime.timedelta,
+        since: datetime.datetime,
+    ) -> list[TopicTrafficRow]:
+        """What happened between two moments, by topic and spans of @length that are counted back from @until: 0, 1, 2, ..."""
+        records = await self._connection.fetch(
+            TOPIC_TRAFFIC,
+            until,
+            length,
+            since,
+            timeout=self._timeout,
+        )
+        return [_make_row(TopicTrafficRow, record) for record in records]

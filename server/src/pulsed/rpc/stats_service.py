@@ -1,11 +1,13 @@
 """StatsService."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Self
 
 import pulsed
-from pulse_gen.db.models import JobStatus, TopicMinute
+from pulse_gen.db.models import JobStatus
+from pulse_gen.db.stats import TopicTrafficRow
 from pulse_gen.rpc.pulse.v1 import (
     ErrorGroup,
     GetServerInfoRequest,
@@ -27,23 +29,28 @@ from pulse_gen.rpc.pulse.v1 import (
     Worker,
 )
 from pulsed.auth import current_user
+from pulsed.history import History, Times, add_times
 from pulsed.migrations import load_migrations
 from pulsed.pause import PauseGate
 from pulsed.rpc.convert import STATUS_TO_WIRE
 from pulsed.settings import Settings
-from pulsed.stats import Snapshot, Stats, TopicSnapshot, add_histograms
-from pulsed.traffic import STEPS, percentile
+from pulsed.stats import Snapshot, Stats, TopicSnapshot
+from pulsed.traffic import percentile
 from pulsed.validation import check_duration, check_text, check_topic
 
 MOST_TOPICS = 1000
-SPANS = 60
+MOST_SPANS = 60
+MINUTE = timedelta(minutes=1)
 
 
 class StatsService(StatsServiceBase):
     """Answers for dashboards, command lines and autoscalers."""
 
-    def __init__(self, stats: Stats, gate: PauseGate, server_id: uuid.UUID, settings: Settings) -> None:
+    def __init__(
+        self, stats: Stats, history: History, gate: PauseGate, server_id: uuid.UUID, settings: Settings
+    ) -> None:
         self._stats = stats
+        self._history = history
         self._gate = gate
         self._server_id = server_id
         self._default_lease = settings.lease_ttl
@@ -59,15 +66,26 @@ class StatsService(StatsServiceBase):
         assert window is not None
         wanted = [check_topic("topics", topic) for topic in message.topics]
         snapshot = await self._stats.snapshot()
-        minutes = await self._stats.minutes(window)
-        names = wanted or sorted(snapshot.topics.keys() | {minute.topic for minute in minutes})
-        by_topic: dict[str, list[TopicMinute]] = {name: [] for name in names}
-        for minute in minutes:
-            by_topic.get(minute.topic, []).append(minute)
+        spans = Spans.of(window, snapshot.taken_at)
+        times = await self._history.times(spans.end - MINUTE - window, spans.end)
+        traffic: dict[str, list[TopicTrafficRow]] = {}
+        for row in await self._history.traffic(spans.end, spans.length, spans.number):
+            traffic.setdefault(row.topic, []).append(row)
+        names = wanted or sorted(snapshot.topics.keys() | traffic.keys())
         return GetStatsResponse(
-            total=_write_total(snapshot, minutes, window),
+            total=_write_total(
+                snapshot,
+                add_times(times.values()),
+                spans.write(row for rows in traffic.values() for row in rows),
+            ),
             topics=[
-                _write_topic_stats(name, snapshot.topics.get(name, TopicSnapshot()), by_topic[name], snapshot, window)
+                _write_topic_stats(
+                    name,
+                    snapshot.topics.get(name, TopicSnapshot()),
+                    times.get(name) or add_times(()),
+                    spans.write(traffic.get(name, ())),
+                    snapshot.capped,
+                )
                 for name in names[:MOST_TOPICS]
             ],
             taken_at=snapshot.taken_at,
@@ -143,13 +161,42 @@ class StatsService(StatsServiceBase):
         )
 
 
-def _write_total(snapshot: Snapshot, minutes: Sequence[TopicMinute], window: timedelta) -> TopicStats:
+class Spans(NamedTuple):
+    """A window in equal spans of whole minutes."""
+
+    end: datetime
+    length: timedelta
+    number: int
+
+    @classmethod
+    def of(cls, window: timedelta, now: datetime) -> Self:
+        """The spans of a window that ends with this minute."""
+        minutes = max(1, round(window / MINUTE))
+        length = -(-minutes // MOST_SPANS)
+        return cls(now.replace(second=0, microsecond=0) + MINUTE, length * MINUTE, -(-minutes // length))
+
+    def write(self, rows: Iterable[TopicTrafficRow]) -> list[Traffic]:
+        """The spans, oldest first, empty ones included."""
+        spans = [
+            Traffic(start=self.end - (self.number - index) * self.length, length=self.length)
+            for index in range(self.number)
+        ]
+        for row in rows:
+            span = spans[-1 - row.spans_ago]
+            span.submitted += row.submitted
+            span.completed += row.completed
+            span.failed += row.failed
+            span.dead_lettered += row.dead_lettered
+        return spans
+
+
+def _write_total(snapshot: Snapshot, times: Times, traffic: list[Traffic]) -> TopicStats:
     total = TopicSnapshot()
     for counts in snapshot.topics.values():
         total.statuses.update(counts.statuses)
         if counts.oldest_seconds is not None:
             total.oldest_seconds = max(counts.oldest_seconds, total.oldest_seconds or 0.0)
-    stats = _write_topic_stats("", total, minutes, snapshot, window)
+    stats = _write_topic_stats("", total, times, traffic, snapshot.capped)
     if snapshot.completed_estimate:
         stats.counts.append(
             StatusCount(
@@ -162,51 +209,28 @@ def _write_total(snapshot: Snapshot, minutes: Sequence[TopicMinute], window: tim
 
 
 def _write_topic_stats(
-    name: str,
-    counts: TopicSnapshot,
-    minutes: Sequence[TopicMinute],
-    snapshot: Snapshot,
-    window: timedelta,
+    name: str, counts: TopicSnapshot, times: Times, traffic: list[Traffic], capped: Container[JobStatus]
 ) -> TopicStats:
     return TopicStats(
         topic=name,
         counts=[
-            StatusCount(status=STATUS_TO_WIRE[status], count=count, estimated=status in snapshot.capped)
+            StatusCount(status=STATUS_TO_WIRE[status], count=count, estimated=status in capped)
             for status, count in sorted(counts.statuses.items())
         ],
         oldest_waiting=_seconds(counts.oldest_seconds),
-        wait=_write_latency(minute.wait_histogram for minute in minutes),
-        run=_write_latency(minute.run_histogram for minute in minutes),
-        traffic=_write_traffic(minutes, snapshot.taken_at, window),
+        wait=_write_latency(times.waits),
+        run=_write_latency(times.runs),
+        traffic=traffic,
     )
 
 
-def _write_latency(histograms: Iterable[Sequence[int]]) -> Latency:
-    added = add_histograms(histograms) or [0] * STEPS
+def _write_latency(histogram: Sequence[int]) -> Latency:
     return Latency(
-        p50=timedelta(seconds=percentile(added, 0.50)),
-        p95=timedelta(seconds=percentile(added, 0.95)),
-        p99=timedelta(seconds=percentile(added, 0.99)),
-        count=sum(added),
+        p50=timedelta(seconds=percentile(histogram, 0.50)),
+        p95=timedelta(seconds=percentile(histogram, 0.95)),
+        p99=timedelta(seconds=percentile(histogram, 0.99)),
+        count=sum(histogram),
     )
-
-
-def _write_traffic(minutes: Sequence[TopicMinute], taken_at: datetime, window: timedelta) -> list[Traffic]:
-    """The window in equal spans of whole minutes, oldest first, empty ones included."""
-    total = max(1, round(window / timedelta(minutes=1)))
-    length = timedelta(minutes=-(-total // SPANS))
-    end = taken_at.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    count = -(-total // (length // timedelta(minutes=1)))
-    spans = [Traffic(start=end - (count - index) * length, length=length) for index in range(count)]
-    for minute in minutes:
-        index = count - 1 - (end - timedelta(minutes=1) - minute.minute) // length
-        if 0 <= index < count:
-            span = spans[index]
-            span.submitted += minute.submitted
-            span.completed += minute.completed
-            span.failed += minute.failed
-            span.dead_lettered += minute.dead_lettered
-    return spans
 
 
 def _seconds(seconds: float | None) -> timedelta | None:
