@@ -5,6 +5,7 @@ import uuid
 from datetime import timedelta
 
 import asyncpg
+import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
@@ -126,6 +127,19 @@ async def test_a_job_submitted_to_one_server_reaches_a_worker_of_another_by_noti
         await asyncio.sleep(0)
         job_id = await server.submit()
         assert (await worker.take_one()).job_id == job_id
+
+
+async def test_what_others_say_on_the_channel_is_ignored(
+    server: Server, database_dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_server(database_dsn, dispatch_interval="1h") as other, other.worker() as worker:
+        await other.app.listener.connected.wait()
+        for words in ("", "hello", "[]", "1", "{}", '{"from": "x", "cancel": [1]}', '{"from": "x", "topics": [[]]}'):
+            await server.database.execute("SELECT pg_notify('pulse', $1)", words)
+        job_id = await server.submit()
+        assert (await worker.take_one()).job_id == job_id
+    assert {record.levelname for record in caplog.records if "notification" in record.message} == {"WARNING"}
+    assert "ERROR" not in {record.levelname for record in caplog.records}
 
 
 async def test_the_poll_finds_what_nobody_told_of(server: Server) -> None:

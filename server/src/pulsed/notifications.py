@@ -5,6 +5,7 @@ Messages are sent in a transaction of their own, never in a submit's, and what p
 
 import asyncio
 import json
+import logging
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,6 +19,8 @@ from pulse_gen.db.notifications import AsyncQuerier
 from pulse_gen.db.schedules import AsyncQuerier as ScheduleQuerier
 from pulsed.database import SESSION, Database
 from pulsed.loops import Failures
+
+logger = logging.getLogger(__name__)
 
 CHANNEL = "pulse"
 # A NOTIFY holds 8,000 bytes.
@@ -135,15 +138,18 @@ class Listener:
             connection.terminate()
 
     def _hear(self, connection: object, pid: int, channel: str, text: object) -> None:
-        message = json.loads(str(text))
-        if message["from"] == self._server_id:
-            return
-        if topics := message.get("topics"):
-            self._hearing.ready(topics)
-        for job_id, attempt in message.get("cancel", ()):
-            self._hearing.cancel(uuid.UUID(job_id), attempt)
-        if message.get("control"):
-            self._hearing.control_changed()
+        try:
+            message = json.loads(str(text))
+            if message["from"] == self._server_id:
+                return
+            if topics := message.get("topics"):
+                self._hearing.ready(topics)
+            for job_id, attempt in message.get("cancel", ()):
+                self._hearing.cancel(uuid.UUID(job_id), attempt)
+            if message.get("control"):
+                self._hearing.control_changed()
+        except (AttributeError, KeyError, TypeError, ValueError):
+            logger.warning("a notification that no server of ours sent was ignored", extra={"channel": channel})
 
 
 def _chunks(items: Iterable[Any], size: int) -> list[list[Any]]:
