@@ -122,6 +122,7 @@ def test_a_bad_value_is_one_line_that_names_its_variable(
     monkeypatch.setenv(f"PULSE_{name.upper()}", value)
     message = line()
     assert message.startswith(f"PULSE_{name.upper()}: ")
+    assert "timedelta" not in message
     assert "\n" not in message
 
 

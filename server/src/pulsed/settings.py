@@ -5,7 +5,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pulsed.errors import StartupError
@@ -34,9 +42,23 @@ def parse_address(value: str) -> tuple[str | None, int]:
     return host.strip("[]") or None, int(port)
 
 
+def check_positive(value: timedelta) -> timedelta:
+    """Refuses none at all."""
+    if value <= timedelta(0):
+        raise ValueError("must be more than 0")
+    return value
+
+
+def check_lease(value: timedelta) -> timedelta:
+    """Refuses what no heartbeat could keep."""
+    if value < timedelta(seconds=1):
+        raise ValueError("must be at least 1s")
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-Positive = Field(gt=timedelta(0))
-Lease = Annotated[Duration, Field(ge=timedelta(seconds=1))]
+Positive = AfterValidator(check_positive)
+Lease = Annotated[Duration, AfterValidator(check_lease)]
 
 
 class Settings(BaseSettings):
