@@ -25,7 +25,7 @@ WITH minutes AS (
 )
 INSERT INTO topic_minutes (topic, minute, submitted, completed, failed, dead_lettered, wait_histogram, run_histogram)
 SELECT topic, minute, submitted, submitted - (submitted * failing / 8)::bigint, (submitted * failing * trouble)::bigint,
-  (submitted * failing * trouble / 8)::bigint, waits, runs
+  (submitted * failing * (trouble - 1) / 8)::bigint, waits, runs
 FROM busy
 CROSS JOIN LATERAL (
   SELECT array_agg((400 * exp(-power(step - middle / 2, 2) / 18.0))::bigint ORDER BY step) AS waits,

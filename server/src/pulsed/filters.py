@@ -16,6 +16,8 @@ from pulsed.validation import check_text
 END = 2**62
 # How many jobs of a status one search looks at, where no index leads to the ones that it wants.
 SCANNED_AT_ONCE = 10_000
+# A payload has to be read as JSON for that.
+PAYLOADS_SCANNED_AT_ONCE = 2_000
 # Postgres refuses what is nested deeper than its stack; this many brackets are safe.
 LONGEST_JSON = 8 << 10
 NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -103,7 +105,7 @@ class JobFinder:
                 max_priority=job_filter.max_priority,
                 payload_contains=job_filter.payload_contains,
                 before=before,
-                scanned=SCANNED_AT_ONCE,
+                scanned=SCANNED_AT_ONCE if job_filter.payload_contains is None else PAYLOADS_SCANNED_AT_ONCE,
                 max_rows=limit + 1,
             )
         assert scan is not None
