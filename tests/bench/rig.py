@@ -119,6 +119,11 @@ class Rig:
         interval = await self.database.fetchval("SELECT $1::text::interval", delay)
         await self.database.execute(FILL, count, topic, priority, interval, timeout=600)
 
+    async def set_autovacuum(self, state: str) -> None:
+        """Switch it for the whole of Postgres."""
+        await self.database.execute(f"ALTER SYSTEM SET autovacuum = {state}")
+        await self.database.execute("SELECT pg_reload_conf()")
+
     async def settle(self) -> None:
         """What autovacuum and the checkpointer would have done by now."""
         await self.database.execute("VACUUM ANALYZE jobs", timeout=600)
