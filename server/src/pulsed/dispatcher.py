@@ -165,7 +165,7 @@ class Dispatcher:
         own = json.loads(job.extra).get("lease") if job.extra else None
         return timedelta(seconds=own) if own else self._topic_leases.get(job.topic, self._default_lease)
 
-    async def start(self, jobs: Iterable[tuple[NewJob, datetime]], places: dict[uuid.UUID, Place]) -> None:
+    async def start(self, jobs: Sequence[tuple[NewJob, datetime]], places: dict[uuid.UUID, Place]) -> None:
         """Sends jobs that were stored as running in the places kept for them."""
         for job, _ in jobs:
             self._traffic.started(job.topic, timedelta(0))
