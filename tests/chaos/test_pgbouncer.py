@@ -1,9 +1,6 @@
 """pgbouncer in transaction mode between the servers and Postgres."""
 
-import shutil
-
 import asyncpg
-import pytest
 
 from chaos.postgres import Cluster
 from chaos.system import Program, Storm, free_port, running_system
@@ -24,7 +21,6 @@ ignore_startup_parameters = jit,plan_cache_mode,enable_seqscan,idle_in_transacti
 """
 
 
-@pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="pgbouncer is not installed")
 async def test_servers_work_through_pgbouncer_in_transaction_mode(storm: Storm, cluster: Cluster) -> None:
     """Fewer connections than the servers' pools have, so that statements of one go over many. It is killed as well."""
     port = free_port()
