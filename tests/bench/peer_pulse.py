@@ -21,7 +21,7 @@ ADDRESS = "127.0.0.1:50951"
 UNFINISHED = "SELECT count(*) FROM jobs WHERE finished_at IS NULL"
 BACKLOG = """
 INSERT INTO jobs (id, topic, payload, content_type, priority, max_attempts, status, submitted_at, next_run_at, ready)
-SELECT gen_random_uuid(), 'noop', convert_to(json_build_object('i', i, 't', 0, 'pad', repeat('x', 25))::text, 'utf8'),
+SELECT uuidv7(), 'noop', convert_to(json_build_object('i', i, 't', 0, 'pad', repeat('x', 25))::text, 'utf8'),
   'application/json', 0, 5, 'PENDING', now(), now(), true
 FROM generate_series(1, $1) AS i
 """
