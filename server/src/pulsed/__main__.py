@@ -14,7 +14,7 @@ from pulsed.auth import parse_users
 from pulsed.errors import PulsedError, first_error
 from pulsed.logs import configure_logging
 from pulsed.migrations import check, migrate, status
-from pulsed.processes import run_processes, stop_signal
+from pulsed.processes import rest_collector, run_processes, stop_signal
 from pulsed.settings import Settings, load_settings
 from pulsed.store import connected, open_store
 from pulsed.tls import load_tls
@@ -101,6 +101,7 @@ async def serve(settings: Settings) -> None:
                 await store.run_until(stop)
             return
         async with run_app(settings, store.dsn) as app:
+            rest_collector()
             logger.info("serving", extra={"port": app.port, "version": __version__})
             await store.run_until(stop)
             logger.info("stopping")

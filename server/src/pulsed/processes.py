@@ -4,6 +4,7 @@ The parent owns the embedded Postgres, if there is one, starts the children and 
 """
 
 import asyncio
+import gc
 import logging
 import multiprocessing
 import multiprocessing.connection
@@ -31,6 +32,17 @@ def stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop
+
+
+def rest_collector() -> None:
+    """Tells the garbage collector what lasts as long as the process, and to look at the rest less often.
+
+    A batch makes thousands of objects that no cycle holds. To look at them after every 700, as is the default, took a
+    sixth of the server's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @asynccontextmanager
@@ -123,5 +135,6 @@ async def _serve(settings: Settings, dsn: str) -> None:
     stop = stop_signal()
     stop_when_orphaned(stop)
     async with run_app(settings, dsn, reuse_port=True) as app:
+        rest_collector()
         logger.info("serving", extra={"port": app.port})
         await stop.wait()
