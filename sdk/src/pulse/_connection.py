@@ -108,9 +108,8 @@ class Connection:
     async def submit(self, job: JobSubmission) -> SubmitJobResponse:
         """Store one job, over a call that stays open."""
 
-        async def attempt(remaining: float) -> SubmitJobResponse:
-            async with asyncio.timeout(remaining):
-                return await self._line().submits.submit(job)
+        def attempt(remaining: float) -> Awaitable[SubmitJobResponse]:
+            return self._line().submits.submit(job, remaining)
 
         return await self._insist(attempt, True, self.settings.timeout)
 
