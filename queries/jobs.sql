@@ -60,6 +60,21 @@ SELECT stored.id, stored.started_at::timestamptz AS started_at
 FROM stored
 WHERE stored.started_at IS NOT NULL;
 
+-- name: JobInsertPlain :exec
+-- JobInsert for jobs that are due at once, start nowhere yet and set nothing of what few jobs set: most jobs. The same rows in three
+-- quarters of the time that Postgres takes for a single one: JobInsert is slow to set up, for all that it could do.
+INSERT INTO jobs (
+  id, topic, payload, content_type, priority, max_attempts, submitted_at, next_run_at, status, ready
+)
+SELECT submission.id, submission.topic, submission.payload, coalesce(submission.content_type, 'application/json'),
+  coalesce(submission.priority, 0), coalesce(submission.max_attempts, 5), coalesce(sqlc.narg('now')::timestamptz, now()),
+  coalesce(sqlc.narg('now')::timestamptz, now()), 'PENDING', true
+FROM (
+  SELECT unnest(@ids::uuid[]) AS id, unnest(@topics::text[]) AS topic, unnest(@payloads::bytea[]) AS payload,
+    unnest(@content_types::text[]) AS content_type, unnest(@priorities::integer[]) AS priority,
+    unnest(@max_attempts::integer[]) AS max_attempts
+) AS submission;
+
 -- name: JobFindTaken :many
 -- The jobs that kept submissions out: by id, or by the unique key that they hold. Served by the primary key and jobs_unique_key.
 SELECT jobs.id, jobs.topic, jobs.payload, jobs.unique_key, jobs.unique_held

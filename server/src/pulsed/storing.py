@@ -122,6 +122,17 @@ class Storing:
         places = self._places
         given = [places.get(job.id) for job in jobs] if places else []
         ids, topics, payloads, types, priorities, attempts, run_ats, delays, extras, _ = zip(*jobs, strict=True)
+        if not (places or any(run_ats) or any(delays) or any(extras)):
+            await self._querier.job_insert_plain(
+                ids=ids,
+                topics=topics,
+                payloads=payloads,
+                content_types=_unless_all(JSON, types),
+                priorities=_unless_all(0, priorities),
+                max_attempts=_unless_all(DEFAULT_MAX_ATTEMPTS, attempts),
+                now=self._clock.now(),
+            )
+            return {}
         rows = await self._querier.job_insert(
             ids=ids,
             topics=topics,
