@@ -162,20 +162,22 @@ def _runtime_names() -> dict[str, set[str]]:
 
 
 def init_module(packages: Iterable[Package]) -> str:
-    """The package's face: the codec for grpclib, and the exception."""
+    """The package's face: the codec for grpclib, the exception, and the protocol that moves the bytes."""
     modules = [package.module for package in packages]
     out = Source()
     out.line('"""Encoders and decoders of the contract, and the codec for grpclib.')
     out.line()
     out.line("`Codec()` goes into the `codec=` of a grpclib Channel or Server. Fields that the contract does")
     out.line("not have are skipped and not kept; what can't be read or written is a CodecError.")
+    out.line("`QuickProtocol` is grpclib's protocol with less work for each message.")
     out.line('"""')
     out.line()
     out.line(f"from . import {', '.join(modules)}")
     out.line("from ._codec import TableCodec")
     out.line("from ._errors import CodecError")
+    out.line("from ._http2 import QuickProtocol")
     out.line()
-    out.line('__all__ = ["Codec", "CodecError"]')
+    out.line('__all__ = ["Codec", "CodecError", "QuickProtocol"]')
     _two_lines(out)
     with out.block("class Codec(TableCodec):"):
         out.line('"""The codec of the contract."""')

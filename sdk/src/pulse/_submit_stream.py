@@ -31,8 +31,8 @@ Waiting = tuple[JobSubmission, "asyncio.Future[SubmitJobResponse]"]
 class SubmitStream:
     """The lone submits of one event loop. Those that arrive while a message is under way share the next one.
 
-    Submits that come one after the other send themselves. Where there are many at once a task sends for them, which starts
-    a moment later, when all have arrived.
+    Submits that come one after the other send themselves. Where there are many at once a task sends for them, which
+    starts a moment later, when all have arrived.
     """
 
     def __init__(self, open_call: Callable[[], Call], timeout: float) -> None:
@@ -44,8 +44,8 @@ class SubmitStream:
         self._under_way: list[Waiting] = []
         # Nobody else submitted while the latest message was under way.
         self._one_by_one = True
-        # Whoever is sending: a submit, within its time, or the task. The task is only there while something waits, so that
-        # an idle client leaves none behind when its loop ends.
+        # Whoever is sending: a submit, within its time, or the task. The task is only there while something waits, so
+        # that an idle client leaves none behind when its loop ends.
         self._sending_itself: asyncio.Timeout | None = None
         self._sending: asyncio.Task[None] | None = None
 

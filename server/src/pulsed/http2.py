@@ -22,7 +22,7 @@ import grpclib.server
 from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.metadata import decode_bin_value, encode_grpc_message
-from grpclib.protocol import AbstractHandler, Connection, EventsProcessor, H2Protocol, Stream
+from grpclib.protocol import AbstractHandler, Connection, EventsProcessor, Stream
 from h2.errors import ErrorCodes
 from h2.events import (
     DataReceived,
@@ -35,7 +35,7 @@ from h2.events import (
 )
 from h2.exceptions import StreamClosedError
 
-from pulse_gen.codec import Codec
+from pulse_gen.codec import Codec, QuickProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class Processor(EventsProcessor):
             self.hang_up(ErrorCodes.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
 
 
-class Protocol(H2Protocol):
+class Protocol(QuickProtocol):
     """One connection."""
 
     processor: Processor

@@ -4,13 +4,15 @@
 
 `Codec()` goes into the `codec=` of a grpclib Channel or Server. Fields that the contract does
 not have are skipped and not kept; what can't be read or written is a CodecError.
+`QuickProtocol` is grpclib's protocol with less work for each message.
 """
 
 from . import grpc_health_v1, pulse_v1
 from ._codec import TableCodec
 from ._errors import CodecError
+from ._http2 import QuickProtocol
 
-__all__ = ["Codec", "CodecError"]
+__all__ = ["Codec", "CodecError", "QuickProtocol"]
 
 
 class Codec(TableCodec):
