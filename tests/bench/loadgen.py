@@ -22,7 +22,7 @@ from pathlib import Path
 from grpclib.client import Channel
 
 from bench.plot import draw_bars
-from bench.rig import Rig, durable_postgres, fresh_rig, median_of, payload, percentile, resident_mebibytes
+from bench.rig import Reading, Rig, durable_postgres, fresh_rig, median_of, payload, percentile, resident_mebibytes
 from pulse_gen.codec import Codec
 from pulse_gen.rpc.pulse.v1 import StreamJobsRequest, WorkerServiceStub
 from pulsed.embedded import EmbeddedPostgres
@@ -85,12 +85,19 @@ def drained_beside(waiting: int, delayed: int) -> Callable[[Rig], Awaitable[Figu
     return measure
 
 
+def submitted(count: int, before: Reading, after: Reading) -> Figures:
+    """The rate of submits, and what each took of whom."""
+    parts = ("producer", "server", "postgres")
+    cpu = {f"{part} CPU us/job": (after.cpu[part] - before.cpu[part]) / count * 1e6 for part in parts}
+    return {"jobs/s": count / (after.at - before.at), **cpu}
+
+
 async def submit_in_sequence(rig: Rig, count: int = 2000) -> Figures:
     """One by one, each awaited."""
-    began = time.perf_counter()
+    before = await rig.read()
     for number in range(count):
         await rig.client.enqueue("noop", payload(number))
-    return {"jobs/s": count / (time.perf_counter() - began)}
+    return submitted(count, before, await rig.read())
 
 
 async def submit_concurrently(rig: Rig, count: int = 20_000, producers: int = 50) -> Figures:
@@ -100,9 +107,9 @@ async def submit_concurrently(rig: Rig, count: int = 20_000, producers: int = 50
         for number in range(count // producers):
             await rig.client.enqueue("noop", payload(number))
 
-    began = time.perf_counter()
+    before = await rig.read()
     await asyncio.gather(*(produce() for _ in range(producers)))
-    return {"jobs/s": count / (time.perf_counter() - began)}
+    return submitted(count, before, await rig.read())
 
 
 async def submit_in_bulk(rig: Rig, count: int = DRAINED) -> Figures:
@@ -110,10 +117,7 @@ async def submit_in_bulk(rig: Rig, count: int = DRAINED) -> Figures:
     before = await rig.read()
     for start in range(0, count, 1000):
         await rig.client.enqueue_many("noop", [payload(number) for number in range(start, start + 1000)])
-    after = await rig.read()
-    parts = ("producer", "server", "postgres")
-    cpu = {f"{part} CPU us/job": (after.cpu[part] - before.cpu[part]) / count * 1e6 for part in parts}
-    return {"jobs/s": count / (after.at - before.at), **cpu}
+    return submitted(count, before, await rig.read())
 
 
 async def latency(rig: Rig, count: int = 500, warm: int = 50) -> Figures:
