@@ -200,13 +200,17 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Rig], Awaitable[Figures]]]] = {
 }
 
 
-async def measure(postgres: EmbeddedPostgres, one: Callable[[Rig], Awaitable[Figures]], runs: int) -> Figures:
-    """The median of several runs, each on a fresh database."""
-    figures = []
+async def measure(postgres: EmbeddedPostgres, group: str, runs: int) -> dict[str, Figures]:
+    """The medians of several runs of a group, each on a fresh database.
+
+    By turns: the machine's speed drifts within minutes, and the figures of a group are there to be compared.
+    """
+    figures: dict[str, list[Figures]] = {name: [] for name in MEASUREMENTS[group]}
     for _ in range(runs):
-        async with fresh_rig(postgres) as rig:
-            figures.append(await one(rig))
-    return median_of(figures)
+        for name, one in MEASUREMENTS[group].items():
+            async with fresh_rig(postgres) as rig:
+                figures[name].append(await one(rig))
+    return {name: median_of(each) for name, each in figures.items()}
 
 
 def describe(name: str, figures: Figures, committed: Figures) -> str:
@@ -223,9 +227,8 @@ async def measure_all(directory: Path, groups: list[str], runs: int, committed: 
     results: Results = {}
     async with durable_postgres(directory) as postgres:
         for group in groups:
-            for name, one in MEASUREMENTS[group].items():
-                figures = await measure(postgres, one, runs)
-                results.setdefault(group, {})[name] = figures
+            results[group] = await measure(postgres, group, runs)
+            for name, figures in results[group].items():
                 print(describe(f"{group}: {name}", figures, committed.get(group, {}).get(name, {})), flush=True)
     return results
 
