@@ -74,7 +74,8 @@ class Peers:
                     (cut,) = details
                     data, self.under_way[side] = self.under_way[side], b""
                     pieces = [piece for piece in (data[:cut], data[cut:]) if piece]
-                    return [repr(event) for piece in pieces for event in self.ends[1 - side].receive_data(piece)]
+                    events = [event for piece in pieces for event in self.ends[1 - side].receive_data(piece)]
+                    return [(repr(event), getattr(event, "data", b"")) for event in events]
         except (H2Error, KeyError, ValueError) as error:
             return type(error).__name__, str(error)
         return None
@@ -102,6 +103,10 @@ def forge(stream: int, kind: int, flags: int, size: int) -> bytes:
 
 # A frame that holds what looks like a frame, for those who lose count.
 NESTED = forge(1, 0, 0, 59)[:9] + forge(1, 0, 0, 50)
+NESTED_BEGUN = forge(1, 0, 0, 60)[:9] + forge(1, 0, 0, 50)
+
+# A block of headers of which more has to come before anything else may.
+HEADERS_BEGUN = forge(7, 1, 0, 1)
 
 sides = st.integers(0, 1)
 streams = st.sampled_from([*STREAMS, UNKNOWN])
@@ -125,8 +130,11 @@ steps = st.one_of(
 @given(st.lists(steps, max_size=12), st.sampled_from([WINDOW, WIDE_WINDOW]))
 @example([("send", 1, UNANSWERED, 10, False), ("deliver", 1, 0)], WINDOW)
 @example([("forge", 0, NESTED), ("deliver", 0, 9)], WINDOW)
+@example([("forge", 0, NESTED_BEGUN), ("deliver", 0, 9), ("forge", 0, b"y"), ("deliver", 0, 0)], WINDOW)
 @example([("forge", 0, forge(1, 0, 0, 16385)), ("deliver", 0, 0)], WIDE_WINDOW)
 @example([("send", 0, 1, 16385, False)], WIDE_WINDOW)
+@example([("send", 0, 1, 100, False), ("deliver", 0, 105), ("deliver", 0, 0)], WINDOW)
+@example([("forge", 0, HEADERS_BEGUN), ("deliver", 0, 0), ("send", 0, 1, 10, False), ("deliver", 0, 0)], WINDOW)
 @example([("forge", 0, forge(1, 0, 0, WINDOW + 1)), ("deliver", 0, 0)], WINDOW)
 @example([("send", 0, 3, 51, False), ("deliver", 0, 0)], WINDOW)
 def test_the_short_cut_can_not_be_told_from_the_long_way(taken: list[Step], window: int) -> None:
@@ -136,15 +144,42 @@ def test_the_short_cut_can_not_be_told_from_the_long_way(taken: list[Step], wind
         assert quick.seen() == stock.seen(), step
 
 
+def forbid(*_: object) -> None:
+    raise AssertionError("the long way")
+
+
 def test_a_plain_frame_takes_the_short_cut(monkeypatch: Any) -> None:
     peers = Peers(QuickConnection)
-
-    def long_way(*_: object) -> None:
-        raise AssertionError("the long way")
-
-    monkeypatch.setattr(H2Connection, "send_data", long_way)
-    monkeypatch.setattr(H2Connection, "receive_data", long_way)
+    monkeypatch.setattr(H2Connection, "send_data", forbid)
+    monkeypatch.setattr(H2Connection, "receive_data", forbid)
     for side in (0, 1):
         peers.take(("send", side, 1, 100, False))
         peers.seen()
         assert "DataReceived" in str(peers.take(("deliver", side, 0)))
+
+
+def test_plain_frames_at_once_and_in_pieces_take_the_short_cut(monkeypatch: Any) -> None:
+    peers = Peers(QuickConnection)
+    monkeypatch.setattr(H2Connection, "_receive_frame", forbid)
+    for cut in (0, 5, 60, 70):
+        for stream in (1, 5):
+            peers.take(("send", 0, stream, 50, False))
+        peers.seen()
+        assert str(peers.take(("deliver", 0, cut))).count("DataReceived") == 2
+
+
+def test_a_frame_that_comes_byte_by_byte_is_put_together_once() -> None:
+    connection = Peers(QuickConnection, WIDE_WINDOW).ends[1]
+    copied = 0
+
+    class Counted(bytearray):
+        def __bytes__(self) -> bytes:
+            nonlocal copied
+            copied += len(self)
+            return bytes(memoryview(self))
+
+    connection.incoming_buffer._data = Counted()
+    frame = forge(1, 0, 0, 10_000)
+    events = [event for byte in frame for event in connection.receive_data(bytes([byte]))]
+    assert len(events) == 1
+    assert copied < 2 * len(frame)

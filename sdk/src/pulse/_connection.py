@@ -11,6 +11,7 @@ from grpclib.client import Channel, Handler, StreamStreamMethod
 from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from h2.settings import SettingCodes
 
 from pulse._errors import BROKEN_CALLS, translate_error
 from pulse._settings import ConnectionSettings
@@ -33,6 +34,8 @@ KEEPALIVE = Configuration(
     http2_stream_window_size=16 << 20,
 )
 
+LARGEST_FRAME = 1 << 20
+
 SUBMITS = "/pulse.v1.JobService/StreamSubmits"
 
 FIRST_WAIT = 0.1
@@ -44,11 +47,21 @@ def full_jitter(attempt: int, *, first: float = FIRST_WAIT, longest: float = LON
     return random.random() * min(longest, first * 2.0 ** min(attempt, 30))
 
 
+class ClientProtocol(QuickProtocol):
+    """A connection over which a batch of assignments comes in one frame, not in six."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins it."""
+        super().connection_made(transport)
+        self.connection._connection.update_settings({SettingCodes.MAX_FRAME_SIZE: LARGEST_FRAME})
+        self.connection.flush()
+
+
 class QuickChannel(Channel):
     """grpclib's channel with a protocol that has less work for each message."""
 
-    def _protocol_factory(self) -> QuickProtocol:
-        return QuickProtocol(Handler(), self._config, self._h2_config)
+    def _protocol_factory(self) -> ClientProtocol:
+        return ClientProtocol(Handler(), self._config, self._h2_config)
 
 
 def open_channel(settings: ConnectionSettings) -> Channel:

@@ -3,8 +3,8 @@
 h2 makes objects of every frame, a text for a log that nobody reads, and steps of two state
 machines. For a message on a call that stays open that is a fifth of the work on either side, and
 all that has to happen is arithmetic: the frame is counted against two windows. Whatever is not as
-usual goes through h2 itself: other frames, pieces of frames, the end of a stream, a state or a
-window that does not allow the frame.
+usual goes through h2 itself: other frames, the end of a stream, a state or a window that does not
+allow the frame.
 """
 
 import asyncio
@@ -30,25 +30,53 @@ class QuickConnection(H2Connection):
 
     def receive_data(self, data: Any) -> list[Event]:
         """What arrived, as events."""
-        size = len(data) - HEADER.size
-        if size > 0 and self._is_between_frames():
-            high, low, kind, flags, stream_id = HEADER.unpack_from(data)
-            stream = self.streams.get(stream_id)
-            if (
-                kind == DATA
-                and flags == NO_FLAGS
-                and high << 8 | low == size
-                and stream is not None
-                and self._may_receive(stream, size)
-            ):
-                self._inbound_flow_control_window_manager.window_consumed(size)
-                stream._inbound_window_manager.window_consumed(size)
-                stream._actual_content_length += size
-                received = DataReceived(stream_id=stream_id)
-                received.data = bytes(data[HEADER.size :])
-                received.flow_controlled_length = size
-                return [received]
-        return super().receive_data(data)
+        events: list[Event] = []
+        arriving = self.incoming_buffer._data
+        if arriving and self._completes_frame(data):
+            data = bytes(arriving) + data
+            arriving.clear()
+        if not (arriving or self.incoming_buffer._headers_buffer):
+            data = memoryview(data)
+            while received := self._take_plain_frame(data):
+                events.append(received)
+                data = data[HEADER.size + len(received.data) :]
+            if not data:
+                return events
+        return events + super().receive_data(data)
+
+    def _completes_frame(self, data: Any) -> bool:
+        """Whether the frame that has begun to arrive is whole with this."""
+        arriving = self.incoming_buffer._data
+        header = bytes(arriving[: HEADER.size])
+        header += data[: HEADER.size - len(header)]
+        if len(header) < HEADER.size:
+            return False
+        high, low, *_ = HEADER.unpack(header)
+        return len(arriving) + len(data) >= HEADER.size + (high << 8 | low)
+
+    def _take_plain_frame(self, data: memoryview) -> DataReceived | None:
+        """The frame at the begin of data, if that is all it is."""
+        if len(data) < HEADER.size:
+            return None
+        high, low, kind, flags, stream_id = HEADER.unpack_from(data)
+        size = high << 8 | low
+        end = HEADER.size + size
+        stream = self.streams.get(stream_id)
+        if (
+            kind != DATA
+            or flags != NO_FLAGS
+            or end > len(data)
+            or stream is None
+            or not self._may_receive(stream, size)
+        ):
+            return None
+        self._inbound_flow_control_window_manager.window_consumed(size)
+        stream._inbound_window_manager.window_consumed(size)
+        stream._actual_content_length += size
+        received = DataReceived(stream_id=stream_id)
+        received.data = bytes(data[HEADER.size : end])
+        received.flow_controlled_length = size
+        return received
 
     def send_data(
         self,
@@ -68,10 +96,6 @@ class QuickConnection(H2Connection):
         stream.outbound_flow_control_window -= size
         self._data_to_send += HEADER.pack(size >> 8, size & 0xFF, DATA, NO_FLAGS, stream_id)
         self._data_to_send += data
-
-    def _is_between_frames(self) -> bool:
-        arriving = self.incoming_buffer
-        return not (arriving._data or arriving._headers_buffer or arriving._preamble_len)
 
     def _may_receive(self, stream: H2Stream, size: int) -> bool:
         return (
