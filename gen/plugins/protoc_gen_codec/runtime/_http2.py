@@ -52,7 +52,8 @@ class QuickConnection(H2Connection):
         if len(header) < HEADER.size:
             return False
         high, low, *_ = HEADER.unpack(header)
-        return len(arriving) + len(data) >= HEADER.size + (high << 8 | low)
+        whole: int = HEADER.size + (high << 8 | low)
+        return len(arriving) + len(data) >= whole
 
     def _take_plain_frame(self, data: memoryview) -> DataReceived | None:
         """The frame at the begin of data, if that is all it is."""
