@@ -1,6 +1,7 @@
 """Jobs as they travel to their workers."""
 
 import json
+import uuid
 from datetime import datetime, timedelta
 
 from pulse_gen.db.dispatch import JobClaimRow
@@ -31,21 +32,26 @@ def write_assignment(row: JobClaimRow) -> JobAssignment:
     )
 
 
-def write_first_assignment(job: NewJob, started_at: datetime, lease: timedelta) -> JobAssignment:
-    """A job that was stored as running."""
+def first_claim(job: NewJob, started_at: datetime, worker_id: uuid.UUID, lease: timedelta) -> JobClaimRow:
+    """What a claim would have said of a job that was stored as running."""
     extra = json.loads(job.extra) if job.extra else {}
-    return JobAssignment(
-        job_id=str(job.id),
-        attempt=FIRST_ATTEMPT,
+    return JobClaimRow(
+        id=job.id,
+        worker_id=worker_id,
+        attempts=FIRST_ATTEMPT,
+        attempts_forgiven=0,
         topic=job.topic,
         payload=job.payload,
         content_type=job.content_type,
         priority=job.priority,
         max_attempts=job.max_attempts,
-        attempts_spent=FIRST_ATTEMPT,
         timeout=timedelta(seconds=extra["timeout"]) if "timeout" in extra else None,
-        lease=lease,
-        tags=extra.get("tags", []),
-        metadata=extra.get("metadata", {}),
+        tags=extra.get("tags"),
+        metadata=json.dumps(extra["metadata"]) if "metadata" in extra else None,
         submitted_at=started_at,
+        schedule_id=None,
+        scheduled_for=None,
+        seq=0,
+        granted_lease=lease,
+        waited=timedelta(0),
     )

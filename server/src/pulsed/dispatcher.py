@@ -14,10 +14,9 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from pulse_gen.db.dispatch import AsyncQuerier
+from pulse_gen.db.dispatch import AsyncQuerier, JobClaimRow
 from pulse_gen.db.reports import AsyncQuerier as ReportsQuerier
-from pulse_gen.rpc.pulse.v1 import JobAssignment
-from pulsed.assignments import FIRST_ATTEMPT, write_assignment, write_first_assignment
+from pulsed.assignments import FIRST_ATTEMPT, first_claim
 from pulsed.clock import Clock
 from pulsed.database import Database
 from pulsed.errors import PulsedError
@@ -27,7 +26,7 @@ from pulsed.pause import PauseGate
 from pulsed.settings import Settings
 from pulsed.submission import NewJob
 from pulsed.traffic import Traffic
-from pulsed.worker_stream import Held, WorkerStream
+from pulsed.worker_stream import WorkerStream
 
 logger = logging.getLogger(__name__)
 
@@ -106,13 +105,13 @@ class Dispatcher:
         self._next_probe = min(self._next_probe, self._last_probe + EAGER_PROBE)
         self._woken.set()
 
-    def released(self, worker_id: uuid.UUID, attempts: Iterable[Held]) -> None:
-        """A worker no longer holds these."""
-        worker = self.workers.get(worker_id)
-        if worker is not None:
-            worker.release(attempts)
-            if self._maybe_ready:
-                self._woken.set()
+    def released(self, attempts: Iterable[tuple[uuid.UUID, uuid.UUID, int]]) -> None:
+        """These jobs are no longer held by these workers, in these attempts."""
+        for job_id, worker_id, attempt in attempts:
+            if worker := self.workers.get(worker_id):
+                worker.release(job_id, attempt)
+        if self._maybe_ready:
+            self._woken.set()
 
     def cancel(self, job_id: uuid.UUID, attempt: int) -> bool:
         """Asks the worker that runs a job to stop it; False if it is not connected here."""
@@ -137,7 +136,7 @@ class Dispatcher:
         finally:
             for job_id in self._starting & places.keys():
                 self._starting.discard(job_id)
-                self.released(places[job_id].worker_id, [(job_id, FIRST_ATTEMPT)])
+                self.released([(job_id, places[job_id].worker_id, FIRST_ATTEMPT)])
 
     def _keep_slots(self, jobs: Sequence[NewJob]) -> dict[uuid.UUID, Place]:
         places: dict[uuid.UUID, Place] = {}
@@ -167,12 +166,7 @@ class Dispatcher:
 
     async def start(self, jobs: Sequence[tuple[NewJob, datetime]], places: dict[uuid.UUID, Place]) -> None:
         """Sends jobs that were stored as running in the places kept for them."""
-        for job, _ in jobs:
-            self._traffic.started(job.topic, timedelta(0))
-        await self._deliver(
-            (places[job.id].worker_id, job.id, write_first_assignment(job, started_at, places[job.id].lease))
-            for job, started_at in jobs
-        )
+        await self._deliver([first_claim(job, started_at, *places[job.id]) for job, started_at in jobs])
 
     # Workers.
 
@@ -215,22 +209,22 @@ class Dispatcher:
         for worker in self.workers.values():
             worker.shut_down()
 
-    async def _hand_back(self, worker_id: uuid.UUID, unsent: Sequence[JobAssignment]) -> None:
+    async def _hand_back(self, worker_id: uuid.UUID, unsent: Sequence[JobClaimRow]) -> None:
         if not unsent:
             return
         try:
             async with self._database.work.connection() as connection:
                 await ReportsQuerier(connection).job_snooze(
-                    ids=[uuid.UUID(assignment.job_id) for assignment in unsent],
+                    ids=[job.id for job in unsent],
                     worker_ids=[worker_id] * len(unsent),
-                    attempts=[assignment.attempt for assignment in unsent],
+                    attempts=[job.attempts for job in unsent],
                     untils=[None] * len(unsent),
                     delays=[None] * len(unsent),
                     now=self._clock.now(),
                 )
         except PulsedError as error:
             logger.info("jobs that were not sent come back by lease", extra={"error": str(error)})
-        self.ready({assignment.topic for assignment in unsent})
+        self.ready({job.topic for job in unsent})
 
     # The loop.
 
@@ -337,27 +331,26 @@ class Dispatcher:
         for worker in workers:
             self._served(worker)
         claimed.sort(key=lambda row: (-row.priority, row.seq))
-        for row in claimed:
-            self._traffic.started(row.topic, row.waited)
-        await self._deliver((row.worker_id, row.id, write_assignment(row)) for row in claimed)
+        await self._deliver(claimed)
 
     def _served(self, worker: WorkerStream) -> None:
         """Each worker's turn comes round: the one that was served first is last next time."""
         if self.workers.get(worker.worker_id) is worker:
             self.workers[worker.worker_id] = self.workers.pop(worker.worker_id)
 
-    async def _deliver(self, given: Iterable[tuple[uuid.UUID | None, uuid.UUID, JobAssignment]]) -> None:
+    async def _deliver(self, jobs: Sequence[JobClaimRow]) -> None:
         """Sends each job to its worker, or hands it back if that went away meanwhile."""
-        gone: dict[uuid.UUID, list[JobAssignment]] = {}
-        for worker_id, job_id, assignment in given:
-            assert worker_id is not None
-            self._starting.discard(job_id)
-            if worker := self.workers.get(worker_id):
-                worker.assign(job_id, assignment)
+        gone: dict[uuid.UUID, list[JobClaimRow]] = {}
+        for job in jobs:
+            assert job.worker_id is not None
+            self._traffic.started(job.topic, job.waited)
+            self._starting.discard(job.id)
+            if worker := self.workers.get(job.worker_id):
+                worker.assign(job)
             else:
-                gone.setdefault(worker_id, []).append(assignment)
-        for worker_id, assignments in gone.items():
-            await self._hand_back(worker_id, assignments)
+                gone.setdefault(job.worker_id, []).append(job)
+        for worker_id, unsent in gone.items():
+            await self._hand_back(worker_id, unsent)
 
 
 def fair_slots(workers: Sequence[WorkerStream], most: int) -> list[uuid.UUID]:
@@ -365,6 +358,8 @@ def fair_slots(workers: Sequence[WorkerStream], most: int) -> list[uuid.UUID]:
     slots: list[uuid.UUID] = []
     free = {worker.worker_id: worker.free for worker in workers}
     while free and len(slots) < most:
-        slots += list(free)[: most - len(slots)]
-        free = {worker_id: left - 1 for worker_id, left in free.items() if left > 1}
-    return slots
+        # So many slots has each of them; more than enough is too many.
+        turns = min(*free.values(), 1 + most // len(free))
+        slots += list(free) * turns
+        free = {worker_id: left - turns for worker_id, left in free.items() if left > turns}
+    return slots[:most]

@@ -101,7 +101,7 @@ class Reports:
             for row in rows:
                 assert row.worker_id is not None
                 self._traffic.failed(row.topic, dead=row.status is JobStatus.DEAD_LETTERED)
-                self._dispatcher.released(row.worker_id, [(row.id, row.attempts)])
+                self._dispatcher.released([(row.id, row.worker_id, row.attempts)])
             reaped += len(rows)
             if len(rows) < REAPED_AT_ONCE:
                 break
@@ -111,18 +111,20 @@ class Reports:
 
     async def _store(self, reports: Sequence[Report]) -> Sequence[bool]:
         completions = [report for report in reports if isinstance(report, Completion)]
-        failures = [report for report in reports if isinstance(report, Failure)]
-        snoozes = [report for report in reports if isinstance(report, Snooze)]
         if len(completions) == len(reports):
             async with self._database.work.connection() as connection:
                 taken = await self._complete(connection, completions)
         else:
+            failures = [report for report in reports if isinstance(report, Failure)]
+            snoozes = [report for report in reports if isinstance(report, Snooze)]
             async with self._database.work.transaction() as connection:
                 taken = await self._complete(connection, completions)
                 taken |= await self._fail(connection, failures)
                 taken |= await self._snooze(connection, snoozes)
-        self._release(reports)
-        return [(report.attempt.job_id, report.attempt.attempt) in taken for report in reports]
+        attempts = [report.attempt for report in reports]
+        # Taken or stale, the worker has let go of these jobs: its slots are free.
+        self._dispatcher.released(attempts)
+        return [(job_id, attempt) in taken for job_id, _, attempt in attempts]
 
     async def _complete(self, connection: Connection, reports: Sequence[Completion]) -> set[Held]:
         if not reports:
@@ -173,12 +175,3 @@ class Reports:
         if any(not row.ready for row in rows):
             self._dispatcher.probe_soon()
         return {(row.id, row.attempts) for row in rows}
-
-    def _release(self, reports: Sequence[Report]) -> None:
-        """Taken or stale, the worker has let go of these jobs: its slots are free."""
-        by_worker: dict[uuid.UUID, list[Held]] = {}
-        for report in reports:
-            job_id, worker_id, attempt = report.attempt
-            by_worker.setdefault(worker_id, []).append((job_id, attempt))
-        for worker_id, attempts in by_worker.items():
-            self._dispatcher.released(worker_id, attempts)

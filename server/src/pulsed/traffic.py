@@ -4,7 +4,7 @@ Nobody waits for it and no guarantee rests on it: what a killed server had not w
 """
 
 import json
-import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -17,11 +17,13 @@ STEPS = 64
 FIRST_STEP = 0.0001
 
 
+# Where each step ends, in seconds; they grow by the square root of two. The last one has no end.
+ENDS = [FIRST_STEP * 2 ** (step / 2) for step in range(STEPS - 1)]
+
+
 def step_of(seconds: float) -> int:
-    """Where a time falls: steps grow by the square root of two from a tenth of a millisecond."""
-    if seconds <= FIRST_STEP:
-        return 0
-    return min(STEPS - 1, math.ceil(2 * math.log2(seconds / FIRST_STEP)))
+    """Where a time falls."""
+    return bisect_left(ENDS, seconds)
 
 
 def percentile(histogram: Sequence[int], share: float) -> float:

@@ -2,9 +2,11 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 
-from pulse_gen.rpc.pulse.v1 import AttemptRef, JobAssignment, StreamJobsResponse
+from pulse_gen.db.dispatch import JobClaimRow
+from pulse_gen.rpc.pulse.v1 import AttemptRef, StreamJobsResponse
+from pulsed.assignments import write_assignment
 from pulsed.errors import Aborted, Unavailable
 
 # Stock gRPC clients refuse messages above 4 MiB; a single larger job still travels, alone.
@@ -29,7 +31,8 @@ class WorkerStream:
         self.host = host
         self.version = version
         self.held: dict[uuid.UUID, int] = {}
-        self._assignments: list[JobAssignment] = []
+        # Written as messages only when they are sent: by then the dispatcher has its next claim under way.
+        self._claimed: list[JobClaimRow] = []
         self._cancellations: list[AttemptRef] = []
         self._outgoing = asyncio.Event()
         self._ended_by: Exception | None = None
@@ -39,17 +42,16 @@ class WorkerStream:
         """How many more jobs it can hold."""
         return self.capacity - len(self.held)
 
-    def assign(self, job_id: uuid.UUID, assignment: JobAssignment) -> None:
+    def assign(self, job: JobClaimRow) -> None:
         """Queues a job that was claimed for it."""
-        self.held[job_id] = assignment.attempt
-        self._assignments.append(assignment)
+        self.held[job.id] = job.attempts
+        self._claimed.append(job)
         self._outgoing.set()
 
-    def release(self, attempts: Iterable[Held]) -> None:
-        """It has let go of these; a report on an earlier attempt frees nothing that a later one holds."""
-        for job_id, attempt in attempts:
-            if self.held.get(job_id) == attempt:
-                del self.held[job_id]
+    def release(self, job_id: uuid.UUID, attempt: int) -> None:
+        """It has let go of this; a report on an earlier attempt frees nothing that a later one holds."""
+        if self.held.get(job_id) == attempt:
+            del self.held[job_id]
 
     def cancel(self, job_id: uuid.UUID, attempt: int) -> None:
         """Queues the wish to stop a job."""
@@ -68,10 +70,10 @@ class WorkerStream:
         self._ended_by = reason
         self._outgoing.set()
 
-    def take_unsent(self) -> list[JobAssignment]:
+    def take_unsent(self) -> list[JobClaimRow]:
         """What was claimed and never reached the wire."""
-        unsent = self._assignments
-        self._assignments = []
+        unsent = self._claimed
+        self._claimed = []
         return unsent
 
     async def messages(self) -> AsyncIterator[StreamJobsResponse]:
@@ -82,21 +84,21 @@ class WorkerStream:
             if self._ended_by is not None:
                 raise self._ended_by
             message = self._next_message()
-            if not self._assignments:
+            if not self._claimed:
                 self._outgoing.clear()
             yield message
 
     def _next_message(self) -> StreamJobsResponse:
         size = count = 0
-        for assignment in self._assignments:
-            size += len(assignment.payload) + BYTES_A_JOB
+        for job in self._claimed:
+            size += len(job.payload) + BYTES_A_JOB
             if count and size > BYTES_A_MESSAGE:
                 break
             count += 1
         message = StreamJobsResponse(
-            assignments=self._assignments[:count],
+            assignments=[write_assignment(job) for job in self._claimed[:count]],
             cancellations=self._cancellations,
         )
-        del self._assignments[:count]
+        del self._claimed[:count]
         self._cancellations = []
         return message

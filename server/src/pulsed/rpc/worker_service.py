@@ -1,7 +1,7 @@
 """WorkerService."""
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from pulse_gen.rpc.pulse.v1 import (
     AttemptRef,
@@ -67,7 +67,10 @@ class WorkerService(WorkerServiceBase):
         worker_id = parse_id("worker_id", message.worker_id)
         if message.result is None:
             raise InvalidArgument("result", "is missing")
-        report = read_result("result", worker_id, message.result)
+        try:
+            report = read_result(worker_id, message.result)
+        except InvalidArgument as error:
+            raise error.inside("result") from None
         (taken,) = await self._reports.report([report])
         if not taken:
             raise FailedPrecondition(
@@ -78,7 +81,7 @@ class WorkerService(WorkerServiceBase):
     async def report_results(self, message: ReportResultsRequest) -> ReportResultsResponse:
         worker_id = parse_id("worker_id", message.worker_id)
         check_batch("results", message.results, most=10_000)
-        reports = [read_result(f"results[{index}]", worker_id, result) for index, result in enumerate(message.results)]
+        reports = list(read_results(worker_id, message.results))
         taken = await self._reports.report(reports)
         if all(taken):
             return ReportResultsResponse()
@@ -108,11 +111,20 @@ class WorkerService(WorkerServiceBase):
         return answer
 
 
-def read_result(field: str, worker_id: uuid.UUID, result: JobResult) -> Report:
+def read_results(worker_id: uuid.UUID, results: Sequence[JobResult]) -> Iterator[Report]:
+    """The reports in a request."""
+    for index, result in enumerate(results):
+        try:
+            yield read_result(worker_id, result)
+        except InvalidArgument as error:
+            raise error.inside(f"results[{index}]") from None
+
+
+def read_result(worker_id: uuid.UUID, result: JobResult) -> Report:
     """The report in a request. An error text is made to fit, never refused."""
-    job_id = parse_id(f"{field}.job_id", result.job_id)
+    job_id = parse_id("job_id", result.job_id)
     if result.attempt < 1:
-        raise InvalidArgument(f"{field}.attempt", f"is {result.attempt}, it must be at least 1")
+        raise InvalidArgument("attempt", f"is {result.attempt}, it must be at least 1")
     attempt = Attempt(job_id, worker_id, result.attempt)
     if result.success is not None:
         return Completion(attempt)
@@ -121,9 +133,9 @@ def read_result(field: str, worker_id: uuid.UUID, result: JobResult) -> Report:
             attempt,
             safe_text(result.failure.error, LONGEST_ERROR),
             result.failure.discard,
-            check_duration(f"{field}.failure.retry_after", result.failure.retry_after, longest=LONGEST),
+            check_duration("failure.retry_after", result.failure.retry_after, longest=LONGEST),
         )
     if result.snooze is not None:
-        delay = check_duration(f"{field}.snooze.delay", result.snooze.delay, longest=LONGEST)
-        return Snooze(attempt, check_moment(f"{field}.snooze.until", result.snooze.until), delay)
-    raise InvalidArgument(f"{field}.outcome", "is missing: set success, failure or snooze")
+        delay = check_duration("snooze.delay", result.snooze.delay, longest=LONGEST)
+        return Snooze(attempt, check_moment("snooze.until", result.snooze.until), delay)
+    raise InvalidArgument("outcome", "is missing: set success, failure or snooze")
