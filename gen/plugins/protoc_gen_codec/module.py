@@ -175,7 +175,7 @@ def init_module(packages: Iterable[Package]) -> str:
     out.line(f"from . import {', '.join(modules)}")
     out.line("from ._codec import TableCodec")
     out.line("from ._errors import CodecError")
-    out.line("from ._http2 import QuickProtocol")
+    out.line("from ._grpc import QuickProtocol")
     out.line()
     out.line('__all__ = ["Codec", "CodecError", "QuickProtocol"]')
     _two_lines(out)

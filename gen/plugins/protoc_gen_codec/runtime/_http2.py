@@ -7,11 +7,9 @@ usual goes through h2 itself: other frames, the end of a stream, a state or a wi
 allow the frame.
 """
 
-import asyncio
 import struct
 from typing import Any
 
-from grpclib.protocol import H2Protocol
 from h2.connection import ConnectionState, H2Connection
 from h2.events import DataReceived, Event
 from h2.stream import H2Stream, StreamState
@@ -37,7 +35,7 @@ class QuickConnection(H2Connection):
             arriving.clear()
         if not (arriving or self.incoming_buffer._headers_buffer):
             data = memoryview(data)
-            while received := self._take_plain_frame(data):
+            while data and (received := self._take_plain_frame(data)):
                 events.append(received)
                 data = data[HEADER.size + len(received.data) :]
             if not data:
@@ -87,16 +85,21 @@ class QuickConnection(H2Connection):
         pad_length: Any = None,
     ) -> None:
         """Puts data among what is to be sent."""
+        plain = not end_stream and pad_length is None
+        if not (plain and self.send_plain_frame(stream_id, data)):
+            super().send_data(stream_id, data, end_stream, pad_length)
+
+    def send_plain_frame(self, stream_id: int, data: bytes) -> bool:
+        """Puts data among what is to be sent, if it may be sent now and in one frame."""
         stream = self.streams.get(stream_id)
         size = len(data)
-        plain = not end_stream and pad_length is None
-        if stream is None or not plain or not self._may_send(stream, size):
-            super().send_data(stream_id, data, end_stream, pad_length)
-            return
+        if stream is None or not self._may_send(stream, size):
+            return False
         self.outbound_flow_control_window -= size
         stream.outbound_flow_control_window -= size
         self._data_to_send += HEADER.pack(size >> 8, size & 0xFF, DATA, NO_FLAGS, stream_id)
         self._data_to_send += data
+        return True
 
     def _may_receive(self, stream: H2Stream, size: int) -> bool:
         return (
@@ -117,13 +120,3 @@ class QuickConnection(H2Connection):
             and size <= self.outbound_flow_control_window
             and size <= stream.outbound_flow_control_window
         )
-
-
-class QuickProtocol(H2Protocol):
-    """grpclib's protocol on such a connection."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins a connection."""
-        super().connection_made(transport)
-        # grpclib asks nobody which class to use. What it made changes its manners, not its state.
-        self.connection._connection.__class__ = QuickConnection

@@ -10,7 +10,7 @@ not have are skipped and not kept; what can't be read or written is a CodecError
 from . import grpc_health_v1, pulse_v1
 from ._codec import TableCodec
 from ._errors import CodecError
-from ._http2 import QuickProtocol
+from ._grpc import QuickProtocol
 
 __all__ = ["Codec", "CodecError", "QuickProtocol"]
 
