@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -24,6 +24,13 @@ INSERT INTO jobs (id, topic, payload, content_type, priority, max_attempts, stat
 SELECT gen_random_uuid(), 'topic-' || i % 20, '{{}}', 'application/json', {priority}, 5, '{status}', now(), {due},
   {ready}
 FROM generate_series(1, {count}) AS i
+"""
+
+RUN = f"""
+UPDATE jobs
+SET status = 'RUNNING', ready = false, attempts = 1, worker_id = '{uuid.uuid4()}', started_at = now(),
+  lease_until = now() + interval '30 s'
+WHERE id IN (SELECT id FROM jobs LIMIT 10000)
 """
 
 
@@ -135,6 +142,65 @@ def claim(topics: str) -> tuple[str, str, str]:
     )
 
 
+def about_held(held: Sequence[uuid.UUID], worker: uuid.UUID) -> dict[str, tuple[str, str, str]]:
+    """The statements with which a worker speaks of jobs that it holds, in their first attempt."""
+    ids = "ARRAY[" + ",".join(f"'{job_id}'::uuid" for job_id in held) + "]"
+    workers = f"array_fill('{worker}'::uuid, ARRAY[{len(held)}])"
+    attempts = f"array_fill(1, ARRAY[{len(held)}])"
+    texts = f"array_fill('x'::text, ARRAY[{len(held)}])"
+    discards = f"array_fill(false, ARRAY[{len(held)}])"
+    nothing = f"array_fill(NULL::interval, ARRAY[{len(held)}])"
+    moments = f"array_fill(NULL::timestamptz, ARRAY[{len(held)}])"
+    return {
+        "complete": (reports.JOB_COMPLETE, "timestamptz, uuid[], uuid[], int[]", f"NULL, {ids}, {workers}, {attempts}"),
+        "fail": (
+            reports.JOB_FAIL,
+            "timestamptz, uuid[], uuid[], int[], text[], bool[], interval[]",
+            f"NULL, {ids}, {workers}, {attempts}, {texts}, {discards}, {nothing}",
+        ),
+        "snooze": (
+            reports.JOB_SNOOZE,
+            "timestamptz, uuid[], uuid[], int[], timestamptz[], interval[]",
+            f"NULL, {ids}, {workers}, {attempts}, {moments}, {nothing}",
+        ),
+        "heartbeat": (
+            reports.JOB_HEARTBEAT,
+            "uuid[], int[], uuid, timestamptz, jsonb, interval",
+            f"{ids}, {attempts}, '{worker}', NULL, '{{}}', interval '30 s'",
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def busy_dsn(databases: Databases) -> Iterator[str]:
+    """A database with many running jobs, of which its statistics, made while nothing ran, know nothing."""
+
+    async def prepare(dsn: str) -> None:
+        connection = await asyncpg.connect(dsn)
+        await fill(connection, 20_000)
+        await connection.execute("VACUUM ANALYZE jobs")
+        await connection.execute(RUN, timeout=60)
+        await connection.close()
+
+    with databases.migrated() as dsn:
+        asyncio.run(prepare(dsn))
+        yield dsn
+
+
+@pytest.mark.parametrize("name", ["complete", "fail", "snooze", "heartbeat"])
+async def test_a_word_about_few_jobs_costs_the_same_however_many_run(
+    busy_dsn: str, plan_mode: str, name: str
+) -> None:
+    connection = await asyncpg.connect(busy_dsn)
+    held = await connection.fetch("SELECT id, worker_id FROM jobs WHERE status = 'RUNNING' LIMIT 5")
+    await connection.close()
+    statement = about_held([row["id"] for row in held], held[0]["worker_id"])[name]
+    plan = await explain(busy_dsn, plan_mode, *statement, by_index=True)
+    assert max(node["Actual Rows"] for node in nodes(plan)) == 5
+    assert_bounded(plan, 5)
+    assert buffers(plan) < 300
+
+
 @pytest.mark.parametrize("topics", ["'{topic-1}'", ALL_TOPICS], ids=["one topic", "twenty topics"])
 async def test_a_claim_costs_the_same_at_any_depth(deep_dsns: dict[str, str], plan_mode: str, topics: str) -> None:
     # Two thousand jobs are a few dozen pages, and reading them all is cheaper still: the yardstick goes by index too.
@@ -165,17 +231,7 @@ async def test_no_hot_statement_scans_the_table(deep_dsns: dict[str, str], plan_
     texts = f"array_fill('x'::text, ARRAY[{BATCH}])"
     nothing = f"array_fill(NULL::interval, ARRAY[{BATCH}])"
     statements = {
-        "complete": (reports.JOB_COMPLETE, "timestamptz, uuid[], uuid[], int[]", f"NULL, {ids}, {workers}, {attempts}"),
-        "fail": (
-            reports.JOB_FAIL,
-            "timestamptz, uuid[], uuid[], int[], text[], bool[], interval[]",
-            f"NULL, {ids}, {workers}, {attempts}, {texts}, array_fill(false, ARRAY[{BATCH}]), {nothing}",
-        ),
-        "heartbeat": (
-            reports.JOB_HEARTBEAT,
-            "uuid[], int[], uuid, timestamptz, jsonb, interval",
-            f"{ids}, {attempts}, '{worker}', NULL, '{{}}', interval '30 s'",
-        ),
+        **about_held([row.id for row in rows], worker),
         "reap": (reports.JOB_REAP_EXPIRED, "timestamptz, int", f"now() + interval '1 h', {BATCH}"),
         "promote": (dispatch.JOB_PROMOTE_DUE, "timestamptz, int", f"NULL, {BATCH}"),
         "probe": (dispatch.DISPATCH_PROBE, "text[], timestamptz", f"{ALL_TOPICS}, NULL"),
