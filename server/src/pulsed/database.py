@@ -83,7 +83,7 @@ class Lane:
 
     async def release(self, connection: Connection) -> None:
         """For a loan: takes it back."""
-        if self._waiting or self._closing or not is_open(connection):
+        if self._waiting or self._closing:
             await self._pool.release(connection, timeout=self._timeout)
         else:
             self._free.append(connection)

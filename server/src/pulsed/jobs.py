@@ -78,14 +78,15 @@ class Jobs:
         with self._dispatcher.keeping_slots(jobs) as places:
             async with self._opened(jobs) as connection:
                 results = await store_jobs(connection, jobs, self._clock, places=places)
-            await self._dispatcher.start(
-                [
-                    (job, result.started_at)
-                    for job, result in zip(jobs, results, strict=True)
-                    if isinstance(result, Submitted) and result.started_at is not None
-                ],
-                places,
-            )
+            if places:
+                await self._dispatcher.start(
+                    [
+                        (job, result.started_at)
+                        for job, result in zip(jobs, results, strict=True)
+                        if isinstance(result, Submitted) and result.started_at is not None
+                    ],
+                    places,
+                )
         self._announce(jobs, results)
         return results
 
