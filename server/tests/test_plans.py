@@ -188,9 +188,7 @@ def busy_dsn(databases: Databases) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["complete", "fail", "snooze", "heartbeat"])
-async def test_a_word_about_few_jobs_costs_the_same_however_many_run(
-    busy_dsn: str, plan_mode: str, name: str
-) -> None:
+async def test_a_word_about_few_jobs_costs_the_same_however_many_run(busy_dsn: str, plan_mode: str, name: str) -> None:
     connection = await asyncpg.connect(busy_dsn)
     held = await connection.fetch("SELECT id, worker_id FROM jobs WHERE status = 'RUNNING' LIMIT 5")
     await connection.close()
