@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from grpclib.const import Status
@@ -45,6 +46,23 @@ async def test_a_job_travels_from_submit_to_completed(server: Server) -> None:
     assert job.status is JobStatus.COMPLETED
     assert job.finished_at is not None
     assert job.worker_id == ""
+
+
+@pytest.mark.parametrize("options", [{}, {"priority": 7, "max_attempts": 3}])
+async def test_a_job_is_stored_the_same_alone_among_others_and_with_what_few_jobs_set(
+    timed_server: Server, options: dict[str, Any]
+) -> None:
+    server = timed_server
+    await server.submit(**options)
+    await server.submit_many(2, **options)
+    await server.submit(delay=timedelta(0), **options)
+    rows = [dict(row) for row in await server.database.fetch("SELECT * FROM jobs")]
+    same = [row for row in rows if row.pop("id") and row.pop("seq")]
+    assert len(same) == 4
+    assert same == [same[0]] * 4
+    assert same[0]["submitted_at"] == same[0]["next_run_at"] == server.clock.moment
+    assert same[0]["priority"] == options.get("priority", 0)
+    assert same[0]["max_attempts"] == options.get("max_attempts", 5)
 
 
 async def test_a_failed_job_waits_as_the_square_of_its_attempts_and_then_dies(timed_server: Server) -> None:

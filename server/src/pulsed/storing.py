@@ -119,20 +119,41 @@ class Storing:
 
     async def _insert(self, jobs: Sequence[NewJob]) -> dict[uuid.UUID, datetime]:
         """All of the jobs, or an error; when those began that were started."""
+        if self._places or not all(job.is_plain for job in jobs):
+            return await self._insert_any(jobs)
+        if len(jobs) == 1:
+            await self._insert_one(jobs[0])
+        else:
+            await self._insert_plain(jobs)
+        return {}
+
+    async def _insert_one(self, job: NewJob) -> None:
+        await self._querier.job_insert_one(
+            id=job.id,
+            topic=job.topic,
+            payload=job.payload,
+            content_type=job.content_type,
+            priority=job.priority,
+            max_attempts=job.max_attempts,
+            now=self._clock.now(),
+        )
+
+    async def _insert_plain(self, jobs: Sequence[NewJob]) -> None:
+        ids, topics, payloads, types, priorities, attempts, *_ = zip(*jobs, strict=True)
+        await self._querier.job_insert_plain(
+            ids=ids,
+            topics=topics,
+            payloads=payloads,
+            content_types=_unless_all(JSON, types),
+            priorities=_unless_all(0, priorities),
+            max_attempts=_unless_all(DEFAULT_MAX_ATTEMPTS, attempts),
+            now=self._clock.now(),
+        )
+
+    async def _insert_any(self, jobs: Sequence[NewJob]) -> dict[uuid.UUID, datetime]:
         places = self._places
         given = [places.get(job.id) for job in jobs] if places else []
         ids, topics, payloads, types, priorities, attempts, run_ats, delays, extras, _ = zip(*jobs, strict=True)
-        if not (places or any(run_ats) or any(delays) or any(extras)):
-            await self._querier.job_insert_plain(
-                ids=ids,
-                topics=topics,
-                payloads=payloads,
-                content_types=_unless_all(JSON, types),
-                priorities=_unless_all(0, priorities),
-                max_attempts=_unless_all(DEFAULT_MAX_ATTEMPTS, attempts),
-                now=self._clock.now(),
-            )
-            return {}
         rows = await self._querier.job_insert(
             ids=ids,
             topics=topics,

@@ -63,6 +63,11 @@ class NewJob(NamedTuple):
     extra: str | None
     unique_key: str | None
 
+    @property
+    def is_plain(self) -> bool:
+        """Due at once, and sets nothing of what few jobs set."""
+        return self.run_at is None and self.delay is None and self.extra is None
+
 
 def read_submission(field: str, submission: JobSubmission | None, *, max_payload: int) -> NewJob:
     """The job that a producer asks for."""
