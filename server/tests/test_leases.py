@@ -176,6 +176,8 @@ async def test_thousands_of_expired_leases_are_reaped_once_by_concurrent_watchdo
     )
     async with running_server(database_dsn, clock=server.clock) as other:
         await asyncio.gather(*(each.app.reports.reap_expired() for each in (server, other, server, other)))
+    # The other server's own watchdog may have stopped with it in the middle of a batch, which is then left to the next.
+    await server.app.reports.reap_expired()
     assert await server.statuses() == {"RETRYING": 5000}
     histories = await server.database.fetch("SELECT DISTINCT jsonb_array_length(failures) AS length FROM jobs")
     assert [row["length"] for row in histories] == [1]
