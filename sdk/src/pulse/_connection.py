@@ -48,7 +48,7 @@ def full_jitter(attempt: int, *, first: float = FIRST_WAIT, longest: float = LON
 
 
 class ClientProtocol(QuickProtocol):
-    """A connection over which a batch of assignments comes in one frame, not in six."""
+    """A connection over which a batch of assignments comes in one frame."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins it."""

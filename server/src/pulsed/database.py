@@ -104,7 +104,7 @@ class Lane:
 class Loan:
     """A connection of a lane for as long as the context is open, in which errors of the driver become ours.
 
-    A class, because what contextlib makes of a generator takes a tenth of the time of a small statement.
+    A class, because every statement needs one and contextlib's generators take longer.
     """
 
     __slots__ = ("_connection", "_lane")
